@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -32,22 +33,17 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 		}
 		want := strings.Join(left, " ")
 		for _, maxBytes := range []int{0, 1} {
-			if got := read(t, b, "t", seb.ReadOptions{Offset: begin, MaxBytes: maxBytes}); got != want {
-				t.Errorf("from %d: %q, want %q", begin, got, want)
-			}
+			check.Equalf(t, read(t, b, "t", seb.ReadOptions{Offset: begin, MaxBytes: maxBytes}), want, "from %d", begin)
 		}
 	}
-	f, err := b.Fetch(t.Context(), "t", seb.FetchOptions{Offset: 25, Wait: time.Minute})
-	must.NoError(t, err)
+	f := must.Get(b.Fetch(t.Context(), "t", seb.FetchOptions{Offset: 25, Wait: time.Minute}))(t)
 	for r, err := range f.All() {
 		t.Errorf("%v, %v", r, err)
 	}
 	if f.Close(); f.ResumeOffset() != 30 {
 		t.Errorf("resume offset %d, want 30", f.ResumeOffset())
 	}
-	if o := produce(t, b, "t", "new"); o != 30 {
-		t.Errorf("next offset %d", o)
-	}
+	check.Equalf(t, produce(t, b, "t", "new"), 30, "next offset")
 	for r, err := range b.Records(t.Context(), "t", seb.ReadOptions{Offset: 25, Follow: true}) {
 		if err != nil || r.Offset != 30 || string(r.Value) != "new" {
 			t.Errorf("%v, %v", r, err)
@@ -60,29 +56,21 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 func compactedBucket(t *testing.T, dir string) {
 	t.Helper()
 	b := open(t, seb.Options{Bucket: dir, BatchWait: -1})
-	if _, err := b.CreateTopic(t.Context(), "t", seb.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "t", seb.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}}))(t)
 	for i := range 30 {
 		r := record.Record{Key: []byte{byte(i / 10)}, Value: fmt.Append(nil, i)}
 		if i >= 20 {
 			r.Value = nil
 		}
-		if _, err := b.Produce(t.Context(), "t", 0, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Produce(t.Context(), "t", 0, r))(t)
 	}
 	must.NoError(t, b.Close(t.Context()))
-	n, err := node.Open(t.Context(), node.Options{Bucket: dir, Pack: pack.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond})
-	must.NoError(t, err)
+	n := must.Get(node.Open(t.Context(), node.Options{Bucket: dir, Pack: pack.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond}))(t)
 	defer func() {
-		if err := n.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, n.Close(t.Context()))
 	}()
 	sebtest.Eventually(t, "two records are left", func() bool {
-		info, err := n.Topic(t.Context(), "t", false)
-		must.NoError(t, err)
+		info := must.Get(n.Topic(t.Context(), "t", false))(t)
 		return info.Partitions[0].Records == 2
 	})
 }

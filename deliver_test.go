@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
@@ -27,13 +28,9 @@ import (
 // trigger defines a trigger through a server on a bucket that no other broker has open.
 func trigger(t *testing.T, bucket, expr, deliver string) {
 	t.Helper()
-	n, err := node.Open(t.Context(), node.Options{Bucket: bucket})
-	must.NoError(t, err)
-	e, err := driplang.Parse(expr)
-	must.NoError(t, err)
-	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Text: expr, Expr: e, Version: 1, Deliver: json.RawMessage(deliver)}); err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(t.Context(), node.Options{Bucket: bucket}))(t)
+	e := must.Get(driplang.Parse(expr))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Text: expr, Expr: e, Version: 1, Deliver: json.RawMessage(deliver)}))(t)
 	must.NoError(t, n.Close(t.Context()))
 }
 
@@ -47,9 +44,7 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(m.Body, &f)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		came <- f
 	}))
 	t.Cleanup(receiver.Close)
@@ -60,9 +55,7 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 	b := open(t, seb.Options{Bucket: bucket, NoDelivery: true})
 	event := func(name, entity string) {
 		value := `{"event":"` + name + `","entity_id":"` + entity + `"}`
-		if _, err := b.Produce(t.Context(), "events", 0, record.Record{Key: []byte(entity), Value: []byte(value)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Produce(t.Context(), "events", 0, record.Record{Key: []byte(entity), Value: []byte(value)}))(t)
 	}
 	event("signup", "u1")
 	event("purchase", "u1")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -14,9 +15,7 @@ func TestGroupsAndTrims(t *testing.T) {
 	dir := t.TempDir()
 	ctx := t.Context()
 	b := open(t, seb.Options{Bucket: dir})
-	if _, err := b.Produce(ctx, "t", 0, record.Record{Value: []byte("a")}, record.Record{Value: []byte("b")}, record.Record{Value: []byte("c")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Produce(ctx, "t", 0, record.Record{Value: []byte("a")}, record.Record{Value: []byte("b")}, record.Record{Value: []byte("c")}))(t)
 	errs := b.CommitOffsets(ctx, "g", seb.OffsetCommit{Topic: "t", Offset: 1, Metadata: "m", Expected: new(int64(-1))}, seb.OffsetCommit{Topic: "none"})
 	if errs[0] != nil || !errors.Is(errs[1], seb.ErrUnknownTopic) {
 		t.Errorf("%v", errs)
@@ -27,9 +26,7 @@ func TestGroupsAndTrims(t *testing.T) {
 	if p, err := b.Trim(ctx, "t", 0, 2); err != nil || p.Start != 2 || p.Next != 3 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := b.Trim(ctx, "t", 0, 4); !errors.Is(err, seb.ErrBeyondEnd) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, check.Err(b.Trim(ctx, "t", 0, 4)), seb.ErrBeyondEnd)
 	must.NoError(t, b.Close(ctx))
 
 	b = open(t, seb.Options{Bucket: dir})
@@ -40,15 +37,9 @@ func TestGroupsAndTrims(t *testing.T) {
 	if all := b.Groups(ctx); len(all) != 1 || all[0].Name != "g" {
 		t.Errorf("%+v", all)
 	}
-	if err := b.DeleteOffset(ctx, "g", "t", 0); err != nil {
-		t.Error(err)
-	}
-	if _, err := b.Group(ctx, "g"); !errors.Is(err, seb.ErrUnknownGroup) {
-		t.Errorf("%v", err)
-	}
-	if err := b.DeleteGroup(ctx, "g"); !errors.Is(err, seb.ErrUnknownGroup) {
-		t.Errorf("%v", err)
-	}
+	check.NoError(t, b.DeleteOffset(ctx, "g", "t", 0))
+	check.ErrorIs(t, check.Err(b.Group(ctx, "g")), seb.ErrUnknownGroup)
+	check.ErrorIs(t, b.DeleteGroup(ctx, "g"), seb.ErrUnknownGroup)
 }
 
 func TestRepeatedBatchesAreStoredOnce(t *testing.T) {
@@ -65,7 +56,5 @@ func TestRepeatedBatchesAreStoredOnce(t *testing.T) {
 			t.Errorf("sequence %d: at %d, want %d: %v", c.sequence, first, c.want, err)
 		}
 	}
-	if _, err := b.ProduceBatches(t.Context(), "t", 0, batch(6)); !errors.Is(err, seb.ErrSequenceGap) {
-		t.Errorf("gap: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.ProduceBatches(t.Context(), "t", 0, batch(6))), seb.ErrSequenceGap, "gap")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -16,18 +17,14 @@ func keyed(t *testing.T) (b *seb.Broker, put func(part int32, key, value string,
 	t.Helper()
 	b = open(t, seb.Options{Bucket: t.TempDir(), BatchWait: -1})
 	spec := seb.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}}
-	if _, err := b.CreateTopic(t.Context(), "t", spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "t", spec))(t)
 	return b, func(part int32, key, value string, time int64) {
 		t.Helper()
 		r := record.Record{Key: []byte(key), Timestamp: time, Headers: []record.Header{{Key: "h", Value: []byte(value)}}}
 		if value != "" {
 			r.Value = []byte(value)
 		}
-		if _, err := b.Produce(t.Context(), "t", part, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Produce(t.Context(), "t", part, r))(t)
 	}
 }
 
@@ -55,9 +52,7 @@ func TestRecordsByKey(t *testing.T) {
 	put(0, "b", "", 2)
 	put(1, "c/1", "1", 1)
 	put(1, "c/2", "1", 1)
-	if got := key("a") + ", " + key("b") + ", " + key("c/2") + ", " + key("d"); got != "0/1 2, none, 1/2 1, none" {
-		t.Error(got)
-	}
+	check.Equal(t, key("a")+", "+key("b")+", "+key("c/2")+", "+key("d"), "0/1 2, none, 1/2 1, none")
 	keys := func(prefix string) string {
 		var list []string
 		for e, err := range b.Keys(ctx, "t", []byte(prefix)) {
@@ -66,9 +61,7 @@ func TestRecordsByKey(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got := keys("") + ", " + keys("c/"); got != "a@0/1 c/1@1/1 c/2@1/2, c/1@1/1 c/2@1/2" {
-		t.Error(got)
-	}
+	check.Equal(t, keys("")+", "+keys("c/"), "a@0/1 c/1@1/1 c/2@1/2, c/1@1/1 c/2@1/2")
 }
 
 func TestHistoryOfAKey(t *testing.T) {
@@ -87,21 +80,15 @@ func TestHistoryOfAKey(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got := history("a", seb.KeyHistoryOptions{}); got != "0/1=2 1/0=3 0/0=1" {
-		t.Error(got)
-	}
-	if got := history("b", seb.KeyHistoryOptions{Partition: new(int32(0)), OldestFirst: true}); got != "0/2=1 0/3=" {
-		t.Error(got)
-	}
+	check.Equal(t, history("a", seb.KeyHistoryOptions{}), "0/1=2 1/0=3 0/0=1")
+	check.Equal(t, history("b", seb.KeyHistoryOptions{Partition: new(int32(0)), OldestFirst: true}), "0/2=1 0/3=")
 	for range 250 { // more than a page
 		put(0, "many", "x", 1)
 	}
 	if got := history("many", seb.KeyHistoryOptions{OldestFirst: true}); strings.Count(got, "=x") != 250 || !strings.HasPrefix(got, "0/4=x 0/5=x") {
 		t.Error(got)
 	}
-	if _, err := b.Trim(ctx, "t", 0, 200); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Trim(ctx, "t", 0, 200))(t)
 	if got := history("many", seb.KeyHistoryOptions{}); strings.Count(got, "=x") != 54 || !strings.HasSuffix(got, " 0/200=x") {
 		t.Error(got)
 	}
@@ -111,9 +98,7 @@ func TestKeyErrors(t *testing.T) {
 	b := open(t, seb.Options{Bucket: "mem:"})
 	produce(t, b, "plain", "v")
 	ctx := t.Context()
-	if _, err := b.CreateTopic(ctx, "t", seb.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(ctx, "t", seb.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}))(t)
 	first := func(topic string, part *int32) (err error) {
 		for _, err = range b.KeyHistory(ctx, topic, []byte("k"), seb.KeyHistoryOptions{Partition: part}) {
 			break
@@ -135,15 +120,9 @@ func TestKeyErrors(t *testing.T) {
 		"keys of an empty topic":   {firstKey("t"), nil},
 		"keys of no topic":         {firstKey("none"), seb.ErrUnknownTopic},
 	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: %v, want %v", name, c.err, c.want)
-		}
+		check.ErrorIsf(t, c.err, c.want, "%s", name)
 	}
-	if _, err := b.Key(ctx, "plain", []byte("k")); !errors.Is(err, seb.ErrKeyIndexOff) {
-		t.Errorf("a key without an index: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.Key(ctx, "plain", []byte("k"))), seb.ErrKeyIndexOff, "a key without an index")
 	must.NoError(t, b.Close(ctx))
-	if _, err := b.Key(ctx, "t", []byte("k")); !errors.Is(err, seb.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.Key(ctx, "t", []byte("k"))), seb.ErrClosed, "after Close")
 }

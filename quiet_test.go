@@ -15,8 +15,7 @@ import (
 func TestABrokerWithoutALoggerPrintsNothing(t *testing.T) {
 	const child = "SEB_TEST_QUIET_CHILD"
 	if os.Getenv(child) != "" {
-		b, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:"})
-		must.NoError(t, err)
+		b := must.Get(seb.Open(t.Context(), seb.Options{Bucket: "mem:"}))(t)
 		must.NoError(t, b.Close(t.Context()))
 		return
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -22,12 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, o seb.Options) *seb.Broker {
 	t.Helper()
-	b, err := seb.Open(t.Context(), o)
-	must.NoError(t, err)
+	b := must.Get(seb.Open(t.Context(), o))(t)
 	t.Cleanup(func() {
-		if err := b.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, b.Close(context.Background()))
 	})
 	return b
 }
@@ -38,8 +36,7 @@ func produce(t *testing.T, b *seb.Broker, topic string, values ...string) int64 
 	for _, v := range values {
 		recs = append(recs, record.Record{Value: []byte(v)})
 	}
-	first, err := b.Produce(t.Context(), topic, 0, recs...)
-	must.NoError(t, err)
+	first := must.Get(b.Produce(t.Context(), topic, 0, recs...))(t)
 	return first
 }
 
@@ -56,23 +53,13 @@ func read(t *testing.T, b *seb.Broker, topic string, o seb.ReadOptions) string {
 func TestRecordsSurviveTheBroker(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, seb.Options{Bucket: dir, BatchWait: -1})
-	if first := produce(t, b, "t", "a", "b"); first != 0 {
-		t.Errorf("first offset %d", first)
-	}
-	if first := produce(t, b, "t", "c"); first != 2 {
-		t.Errorf("next offset %d", first)
-	}
-	if got := read(t, b, "t", seb.ReadOptions{}); got != "0=a 1=b 2=c" {
-		t.Errorf("from memory: %s", got)
-	}
+	check.Equalf(t, produce(t, b, "t", "a", "b"), 0, "first offset")
+	check.Equalf(t, produce(t, b, "t", "c"), 2, "next offset")
+	check.Equalf(t, read(t, b, "t", seb.ReadOptions{}), "0=a 1=b 2=c", "from memory")
 	must.NoError(t, b.Close(t.Context()))
 	again := open(t, seb.Options{Bucket: dir})
-	if got := read(t, again, "t", seb.ReadOptions{Offset: 1}); got != "1=b 2=c" {
-		t.Errorf("from disk: %s", got)
-	}
-	if got := read(t, again, "t", seb.ReadOptions{Offset: seb.Latest}); got != "" {
-		t.Errorf("from the end: %s", got)
-	}
+	check.Equalf(t, read(t, again, "t", seb.ReadOptions{Offset: 1}), "1=b 2=c", "from disk")
+	check.Equalf(t, read(t, again, "t", seb.ReadOptions{Offset: seb.Latest}), "", "from the end")
 }
 
 func TestReadsLongerThanOneFetch(t *testing.T) {
@@ -84,9 +71,7 @@ func TestReadsLongerThanOneFetch(t *testing.T) {
 	for i := range recs {
 		recs[i].Value = value
 	}
-	if _, err := b.Produce(t.Context(), "t", 0, recs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Produce(t.Context(), "t", 0, recs...))(t)
 	check := func(b *seb.Broker) {
 		next := int64(7)
 		for r, err := range b.Records(t.Context(), "t", seb.ReadOptions{Offset: 7, MaxBytes: 200_000}) {
@@ -96,9 +81,7 @@ func TestReadsLongerThanOneFetch(t *testing.T) {
 			}
 			next++
 		}
-		if next != n {
-			t.Errorf("ended at %d", next)
-		}
+		check.Equalf(t, next, n, "ended at")
 	}
 	check(b)
 	must.NoError(t, b.Close(t.Context()))
@@ -140,13 +123,9 @@ func TestTheLastOneOpenedWrites(t *testing.T) {
 		t.Errorf("deposed broker: %v", err)
 	}
 	<-first.Done()
-	if !errors.Is(first.Err(), seb.ErrFenced) {
-		t.Errorf("done because of %v", first.Err())
-	}
+	check.ErrorIsf(t, first.Err(), seb.ErrFenced, "done because of")
 	produce(t, second, "t", "b")
-	if got := read(t, second, "t", seb.ReadOptions{}); got != "0=a 1=b" {
-		t.Errorf("got %s", got)
-	}
+	check.Equal(t, read(t, second, "t", seb.ReadOptions{}), "0=a 1=b")
 }
 
 func TestReadOnlyFollowsAndRefuses(t *testing.T) {
@@ -154,12 +133,8 @@ func TestReadOnlyFollowsAndRefuses(t *testing.T) {
 	b := open(t, seb.Options{Bucket: dir})
 	produce(t, b, "t", "a")
 	r := open(t, seb.Options{Bucket: dir, ReadOnly: true})
-	if got := read(t, r, "t", seb.ReadOptions{}); got != "0=a" {
-		t.Errorf("got %s", got)
-	}
-	if _, err := r.Produce(t.Context(), "t", 0, record.Record{}); !errors.Is(err, seb.ErrReadOnly) {
-		t.Errorf("produce: %v", err)
-	}
+	check.Equal(t, read(t, r, "t", seb.ReadOptions{}), "0=a")
+	check.ErrorIsf(t, check.Err(r.Produce(t.Context(), "t", 0, record.Record{})), seb.ErrReadOnly, "produce")
 	produce(t, b, "t", "b")
 	for rec, err := range r.Records(t.Context(), "t", seb.ReadOptions{Offset: 1, Follow: true}) {
 		if err != nil || string(rec.Value) != "b" {
@@ -172,37 +147,23 @@ func TestReadOnlyFollowsAndRefuses(t *testing.T) {
 func TestTopics(t *testing.T) {
 	b := open(t, seb.Options{Bucket: "mem:", NoAutoCreate: true})
 	ctx := t.Context()
-	if _, err := b.Produce(ctx, "t", 0, record.Record{}); !errors.Is(err, seb.ErrUnknownTopic) {
-		t.Errorf("no auto-create: %v", err)
-	}
-	if _, err := b.CreateTopic(ctx, "../../evil", seb.TopicSpec{}); !errors.Is(err, seb.ErrInvalid) {
-		t.Errorf("evil name: %v", err)
-	}
-	if _, err := b.CreateTopic(ctx, "t", seb.TopicSpec{Partitions: 2, Settings: map[string]string{"retention-time": "7d"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.CreateTopic(ctx, "t", seb.TopicSpec{}); !errors.Is(err, seb.ErrTopicExists) {
-		t.Errorf("created twice: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.Produce(ctx, "t", 0, record.Record{})), seb.ErrUnknownTopic, "no auto-create")
+	check.ErrorIsf(t, check.Err(b.CreateTopic(ctx, "../../evil", seb.TopicSpec{})), seb.ErrInvalid, "evil name")
+	must.Get(b.CreateTopic(ctx, "t", seb.TopicSpec{Partitions: 2, Settings: map[string]string{"retention-time": "7d"}}))(t)
+	check.ErrorIsf(t, check.Err(b.CreateTopic(ctx, "t", seb.TopicSpec{})), seb.ErrTopicExists, "created twice")
 	if got, err := b.UpdateTopic(ctx, "t", seb.TopicSpec{Partitions: 3}); err != nil || len(got.Partitions) != 3 {
 		t.Errorf("grown: %v, %v", got, err)
 	}
-	if _, err := b.Produce(ctx, "t", 3, record.Record{}); !errors.Is(err, seb.ErrUnknownPartition) {
-		t.Errorf("partition 3 of 3: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.Produce(ctx, "t", 3, record.Record{})), seb.ErrUnknownPartition, "partition 3 of 3")
 	if _, err := b.Produce(ctx, "t", 2, record.Record{Value: []byte("v")}); err != nil {
 		t.Error(err)
 	}
 	if all := b.Topics(ctx); len(all) != 1 || all[0].Partitions[2].Next != 1 || all[0].Name != "t" {
 		t.Errorf("topics %v", all)
 	}
-	if err := b.DeleteTopic(ctx, "t"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, b.DeleteTopic(ctx, "t"))
 	for _, err := range b.Records(ctx, "t", seb.ReadOptions{}) {
-		if !errors.Is(err, seb.ErrUnknownTopic) {
-			t.Errorf("deleted topic: %v", err)
-		}
+		check.ErrorIsf(t, err, seb.ErrUnknownTopic, "deleted topic")
 	}
 }
 
@@ -219,15 +180,9 @@ func TestBatchesOfOthers(t *testing.T) {
 		t.Error("the caller's bytes were changed")
 	}
 	data[len(data)-1] ^= 1
-	if _, err := b.ProduceBatches(t.Context(), "t", 0, data); !errors.Is(err, seb.ErrInvalid) {
-		t.Errorf("damaged batch: %v", err)
-	}
-	if _, err := b.Produce(t.Context(), "t", 0, record.Record{Value: make([]byte, 31<<20)}); !errors.Is(err, seb.ErrTooLarge) {
-		t.Errorf("31 MiB: %v", err)
-	}
-	if got := read(t, b, "t", seb.ReadOptions{}); got != "0=v 1=v" {
-		t.Errorf("got %s", got)
-	}
+	check.ErrorIsf(t, check.Err(b.ProduceBatches(t.Context(), "t", 0, data)), seb.ErrInvalid, "damaged batch")
+	check.ErrorIsf(t, check.Err(b.Produce(t.Context(), "t", 0, record.Record{Value: make([]byte, 31<<20)})), seb.ErrTooLarge, "31 MiB")
+	check.Equal(t, read(t, b, "t", seb.ReadOptions{}), "0=v 1=v")
 }
 
 func TestDamageIsAnErrorAndDeletesNothing(t *testing.T) {
@@ -242,8 +197,7 @@ func TestDamageIsAnErrorAndDeletesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	data, err := os.ReadFile(slot)
-	must.NoError(t, err)
+	data := must.Get(os.ReadFile(slot))(t)
 	data[len(data)-10] ^= 1
 	must.NoError(t, os.Chmod(slot, 0o600))
 	must.NoError(t, os.WriteFile(slot, data, 0o600))
@@ -252,9 +206,7 @@ func TestDamageIsAnErrorAndDeletesNothing(t *testing.T) {
 	for _, err := range again.Records(t.Context(), "t", seb.ReadOptions{}) {
 		last = err
 	}
-	if !errors.Is(last, seb.ErrCorrupt) {
-		t.Errorf("got %v", last)
-	}
+	check.ErrorIs(t, last, seb.ErrCorrupt)
 	if now, err := os.ReadFile(slot); err != nil || !bytes.Equal(now, data) {
 		t.Errorf("the object was touched: %v", err)
 	}
@@ -293,9 +245,7 @@ func TestAuditTopic(t *testing.T) {
 		`0={"actor":{"principal":"seb"},"protocol":"library","action":"topic.create","resource":{"type":"topic","name":"made"},"outcome":"done"`,
 		`1={"actor":{"principal":"seb"},"protocol":"library","action":"topic.delete","resource":{"type":"topic","name":"made"},"outcome":"done"}`,
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("audit records %s, want %s", got, want)
-		}
+		check.Containsf(t, got, want, "audit records")
 	}
 	if _, err := b.Produce(t.Context(), "audit", 0, record.Record{Value: []byte("v")}); err == nil {
 		t.Error("produced to the audit topic")

@@ -15,13 +15,9 @@ import (
 // program raises it.
 func TestFinalizeUpgrade(t *testing.T) {
 	dir := t.TempDir()
-	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})
-	must.NoError(t, err)
-	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	b, err := seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true})
-	must.NoError(t, err)
+	store := must.Get(objstore.Open(t.Context(), "file:"+dir, objstore.Options{}))(t)
+	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	b := must.Get(seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true}))(t)
 	defer b.Close(context.Background())
 	if now, highest := b.FormatLevel(); now != state.LevelFirst || highest != state.LevelMax {
 		t.Errorf("level %d of %d", now, highest)

@@ -13,8 +13,7 @@ import (
 // declared reads the Code constants from the source, so that a code without a table entry is found.
 func declared(t *testing.T) []Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
-	must.NoError(t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0))(t)
 	var codes []Code
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -24,8 +23,7 @@ func declared(t *testing.T) []Code {
 		if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != "Code" {
 			return true
 		}
-		text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		must.NoError(t, err)
+		text := must.Get(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))(t)
 		codes = append(codes, Code(text))
 		return true
 	})

@@ -144,8 +144,7 @@ func TestWire(t *testing.T) {
 			if *sebtest.Update {
 				must.NoError(t, os.WriteFile(file, got, 0o644))
 			}
-			want, err := os.ReadFile(file)
-			must.NoError(t, err)
+			want := must.Get(os.ReadFile(file))(t)
 			if !bytes.Equal(got, want) {
 				t.Errorf("encoded as %s\nwant %s", got, want)
 			}
@@ -162,8 +161,7 @@ func TestWire(t *testing.T) {
 
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
-	b, err := json.MarshalIndent(v, "", "\t")
-	must.NoError(t, err)
+	b := must.Get(json.MarshalIndent(v, "", "\t"))(t)
 	return append(b, '\n')
 }
 
@@ -214,14 +212,12 @@ func TestEveryWireTypeIsThere(t *testing.T) {
 	for _, v := range wire {
 		have = append(have, reflect.TypeOf(v).Name())
 	}
-	files, err := filepath.Glob("*.go")
-	must.NoError(t, err)
+	files := must.Get(filepath.Glob("*.go"))(t)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		must.NoError(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				if _, ok := spec.Type.(*ast.StructType); ok {

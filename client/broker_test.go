@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -53,8 +54,7 @@ func realBroker(t *testing.T) *client.Client {
 	t.Helper()
 	address, stop := startBroker()
 	t.Cleanup(stop)
-	c, err := client.New(address, client.Options{APIKey: testKey, RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New(address, client.Options{APIKey: testKey, RetryTime: -1}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -113,9 +113,7 @@ func copyOf(r *record.Record) record.Record {
 
 func TestKeysSpreadOverPartitions(t *testing.T) {
 	c := realBroker(t)
-	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}))(t)
 	var recs []record.Record
 	for i := range 60 {
 		recs = append(recs, record.Record{Key: []byte{byte('a' + i%20)}, Value: []byte{byte(i)}})
@@ -141,9 +139,7 @@ func TestKeysSpreadOverPartitions(t *testing.T) {
 			total++
 		}
 	}
-	if total != 60 {
-		t.Errorf("%d records", total)
-	}
+	check.Equalf(t, total, 60, "records")
 }
 
 func TestErrorsOfARealBroker(t *testing.T) {
@@ -164,31 +160,16 @@ func TestErrorsOfARealBroker(t *testing.T) {
 	if err := put(client.ProduceOptions{Partition: new(int32(7))}); !errors.Is(err, client.ErrUnknownPartition) || !errors.Is(err, client.ErrRejected) {
 		t.Errorf("partition 7: %v", err)
 	}
-	if _, err := c.ProduceBatches(ctx, "t", []byte("not a batch"), client.ProduceOptions{}); !errors.Is(err, client.ErrBadRequest) {
-		t.Errorf("not a batch: %v", err)
-	}
-	if _, err := c.ProduceValues(ctx, "t", [][]byte{make([]byte, 40<<20)}, client.ProduceOptions{}); !errors.Is(err, client.ErrTooLarge) {
-		t.Errorf("40 MiB: %v", err)
-	}
-	if _, err := c.Topic(ctx, "none"); !errors.Is(err, client.ErrUnknownTopic) {
-		t.Errorf("unknown topic: %v", err)
-	}
-	if _, err := c.CreateTopic(ctx, "t", client.TopicSpec{}); !errors.Is(err, client.ErrTopicExists) {
-		t.Errorf("create twice: %v", err)
-	}
-	if _, err := c.UpdateTopic(ctx, "none", client.TopicSpec{Partitions: 2}); !errors.Is(err, client.ErrUnknownTopic) {
-		t.Errorf("update of an unknown topic: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(c.ProduceBatches(ctx, "t", []byte("not a batch"), client.ProduceOptions{})), client.ErrBadRequest, "not a batch")
+	check.ErrorIsf(t, check.Err(c.ProduceValues(ctx, "t", [][]byte{make([]byte, 40<<20)}, client.ProduceOptions{})), client.ErrTooLarge, "40 MiB")
+	check.ErrorIsf(t, check.Err(c.Topic(ctx, "none")), client.ErrUnknownTopic, "unknown topic")
+	check.ErrorIsf(t, check.Err(c.CreateTopic(ctx, "t", client.TopicSpec{})), client.ErrTopicExists, "create twice")
+	check.ErrorIsf(t, check.Err(c.UpdateTopic(ctx, "none", client.TopicSpec{Partitions: 2})), client.ErrUnknownTopic, "update of an unknown topic")
 	for _, err := range c.Records(ctx, "t", client.ReadOptions{Partition: 3}) {
-		if !errors.Is(err, client.ErrUnknownPartition) {
-			t.Errorf("records of partition 3: %v", err)
-		}
+		check.ErrorIsf(t, err, client.ErrUnknownPartition, "records of partition 3")
 	}
-	wrong, err := client.New(client.Base(c), client.Options{APIKey: "wrong"})
-	must.NoError(t, err)
-	if _, err := wrong.Topics(ctx); !errors.Is(err, client.ErrUnauthorized) {
-		t.Errorf("wrong key: %v", err)
-	}
+	wrong := must.Get(client.New(client.Base(c), client.Options{APIKey: "wrong"}))(t)
+	check.ErrorIsf(t, check.Err(wrong.Topics(ctx)), client.ErrUnauthorized, "wrong key")
 }
 
 func TestFollowReturnsNewRecords(t *testing.T) {
@@ -208,9 +189,7 @@ func TestFollowReturnsNewRecords(t *testing.T) {
 			last = err
 			break
 		}
-		if string(r.Value) != string(n) {
-			t.Errorf("got %q, want %q", r.Value, n)
-		}
+		check.Equalf(t, string(r.Value), string(n), "got %q, want %q", r.Value, n)
 		if n++; n == '5' {
 			cancel()
 			continue

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -64,14 +64,11 @@ func startPeer(t *testing.T, store objstore.Store, follow bool) *peer {
 	t.Helper()
 	o := broker.Options{Store: store, NoWait: true, AutoCreate: true, Standby: true, Logger: slog.New(slog.DiscardHandler)}
 	o.Core.Standby = follow
-	b, err := broker.Open(t.Context(), o)
-	must.NoError(t, err)
+	b := must.Get(broker.Open(t.Context(), o))(t)
 	p := &peer{Broker: b, view: cluster.NewBoard(cluster.Registration{})}
 	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
-	a, err := httpapi.New(b, httpapi.Options{Auth: authority, Cluster: p.view, LeaderWait: 500 * time.Millisecond})
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	a := must.Get(httpapi.New(b, httpapi.Options{Auth: authority, Cluster: p.view, LeaderWait: 500 * time.Millisecond}))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p.url = "http://" + l.Addr().String()
 	srv := a.Server()
 	served := make(chan struct{})
@@ -104,8 +101,7 @@ func startPeer(t *testing.T, store objstore.Store, follow bool) *peer {
 func connectTo(t *testing.T, o client.Options, addresses ...string) *client.Client {
 	t.Helper()
 	o.APIKey = testKey
-	c, err := client.New(strings.Join(addresses, ", "), o)
-	must.NoError(t, err)
+	c := must.Get(client.New(strings.Join(addresses, ", "), o))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -141,9 +137,7 @@ func TestGoesToTheLeader(t *testing.T) {
 		t.Errorf("the next request goes to %s after %d requests to the standby, want %s", at, standby.requests.Load(), leads.url)
 	}
 	put(t, c, "b")
-	if n := standby.requests.Load(); n != 1 {
-		t.Errorf("%d requests to the standby, want 1", n)
-	}
+	check.Equalf(t, standby.requests.Load(), 1, "requests to the standby")
 	one := connectTo(t, client.Options{}, standby.url)
 	put(t, one, "c")
 	if got := allOf(t, one); client.Base(one) != standby.url || got != "a b c" {
@@ -169,8 +163,7 @@ func TestReadsItsWritesElsewhere(t *testing.T) {
 // by another broker.
 func TestRepeatsAtTheNextBroker(t *testing.T) {
 	leads, standby := startPeers(t)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dead.Close()
 	answers := map[string]http.HandlerFunc{
 		"cut": func(_ http.ResponseWriter, r *http.Request) {
@@ -203,9 +196,7 @@ func TestRepeatsAtTheNextBroker(t *testing.T) {
 		client.SetSilence(c, 200*time.Millisecond, time.Minute)
 		put(t, c, name)
 		want = strings.TrimSpace(want + " " + name)
-		if got := allOf(t, connectTo(t, client.Options{}, leads.url)); got != want {
-			t.Errorf("%s: stored %q, want %q", name, got, want)
-		}
+		check.Equalf(t, allOf(t, connectTo(t, client.Options{}, leads.url)), want, "%s: stored", name)
 	}
 	// Another broker is asked at once, whatever the first one asks for.
 	busy := httptest.NewServer(problem(503, "not_leader", "Retry-After: 20"))
@@ -219,9 +210,7 @@ func TestRepeatsAtTheNextBroker(t *testing.T) {
 	s := httptest.NewServer(answers["cut"])
 	defer s.Close()
 	c := connectTo(t, client.Options{NotIdempotent: true}, s.URL, leads.url)
-	if _, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte("x")}, client.ProduceOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) {
-		t.Errorf("not idempotent: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(c.ProduceValues(t.Context(), "t", [][]byte{[]byte("x")}, client.ProduceOptions{})), client.ErrOutcomeUnknown, "not idempotent")
 }
 
 // TestAsksWhoLeads: a client whose broker is silent goes to another one as soon as that leads, long
@@ -264,9 +253,7 @@ func TestAsksWhoLeads(t *testing.T) {
 	if at := client.Base(c); at != standby.url || asked.Load() != 5 {
 		t.Errorf("the next request goes to %s, %d requests to the silent broker", at, asked.Load())
 	}
-	if got := allOf(t, c); got != "a a a a a" {
-		t.Errorf("stored %q", got)
-	}
+	check.Equalf(t, allOf(t, c), "a a a a a", "stored")
 
 	// A client of one address, or one whose broker answers late, repeats nothing.
 	one := connectTo(t, client.Options{}, stopped.URL)
@@ -284,8 +271,7 @@ func TestAsksWhoLeads(t *testing.T) {
 // TestLearnsBrokers: the client learns the brokers of the bucket, and falls back to one of them.
 func TestLearnsBrokers(t *testing.T) {
 	leads, standby := startPeers(t)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dead.Close()
 	c := connectTo(t, client.Options{}, "http://"+dead.Addr().String(), leads.url)
 	put(t, c, "a")
@@ -312,18 +298,14 @@ func TestAnotherBucket(t *testing.T) {
 	c := connectTo(t, client.Options{}, leads.url, standby.url)
 	put(t, c, "a")
 	client.See(c, "0:1:1000000")
-	if got := allOf(t, c); got != "a" {
-		t.Errorf("read %q", got)
-	}
+	check.Equalf(t, allOf(t, c), "a", "read")
 	if got := client.After(c); got == "0:1:1000000" || got == "" {
 		t.Errorf("the next read asks for %q", got)
 	}
 	client.See(c, "0:7:0")
 	short := connectTo(t, client.Options{RetryTime: -1}, leads.url)
 	client.See(short, "0:7:0")
-	if _, err := short.Topics(t.Context()); !errors.Is(err, client.ErrNotYet) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, check.Err(short.Topics(t.Context())), client.ErrNotYet)
 	if _, err := short.Topics(t.Context()); err != nil {
 		t.Errorf("the call after it: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestNextBroker: after a failure the broker that has not failed for the longest time gets the request.
@@ -22,8 +24,6 @@ func TestNextBroker(t *testing.T) {
 			got = append(got, b.pick()+pause)
 		}
 		want := "b, c, a, b, c, a after a pause, b, c"
-		if text := strings.Join(got, ", "); text != want {
-			t.Errorf("%s, want %s", text, want)
-		}
+		check.Equal(t, strings.Join(got, ", "), want)
 	})
 }

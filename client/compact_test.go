@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -33,17 +34,14 @@ func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 	must.NoError(t, err)
 	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
 	t.Cleanup(authority.Close)
-	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	a := must.Get(httpapi.New(b, httpapi.Options{Auth: authority}))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv, served := a.Server(), make(chan struct{})
 	go func() {
 		_ = srv.Serve(l)
 		close(served)
 	}()
-	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1}))(t)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Close()
@@ -83,9 +81,7 @@ func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) 
 	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
 	defer m.Close()
 	sebtest.Eventually(t, fmt.Sprintf("%d records are left", want), func() bool {
-		if _, err := m.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Once(t.Context()))(t)
 		n := 0
 		for _, p := range b.View().TopicByName("t").Partitions.All() {
 			for _, r := range p.Ranges {
@@ -105,9 +101,7 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 			var got, want []int64
 			for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Offset: begin, MaxBytes: maxBytes}) {
 				must.NoError(t, err)
-				if string(r.Value) != fmt.Sprint(r.Offset) {
-					t.Errorf("offset %d holds %q", r.Offset, r.Value)
-				}
+				check.Equalf(t, string(r.Value), fmt.Sprint(r.Offset), "offset %d holds %q", r.Offset, r.Value)
 				got = append(got, r.Offset)
 			}
 			for _, o := range left {
@@ -153,24 +147,19 @@ func TestConsumerOfACompactedTopic(t *testing.T) {
 	for range 2 { // two records per round
 		k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1, MaxBytes: 1})
 		for range 2 {
-			m, err := k.Next(t.Context())
-			must.NoError(t, err)
+			m := must.Get(k.Next(t.Context()))(t)
 			got = append(got, string(m.Value))
 			k.Done()
 		}
 		must.NoError(t, k.Commit(t.Context()))
 		must.NoError(t, k.Close(t.Context()))
 	}
-	if at := committedOf(t, c)[0]; at != 31 {
-		t.Errorf("committed offset %d", at)
-	}
+	check.Equalf(t, committedOf(t, c)[0], 31, "committed offset")
 	if all := rest(t, consumer(t, c, client.ConsumerOptions{CommitEvery: -1})); all != "" || strings.Join(got, " ") != "10 12 19 30" {
 		t.Errorf("%v, then %q", got, all)
 	}
 	k := consumer(t, c, client.ConsumerOptions{})
-	if all := rest(t, k); all != "" {
-		t.Errorf("%q", all)
-	}
+	check.Equal(t, rest(t, k), "")
 	must.NoError(t, k.Close(t.Context()))
 	noLag(t, c)
 }
@@ -208,15 +197,11 @@ func TestFollowingConsumerCommitsPastGaps(t *testing.T) {
 	for _, want := range []string{"10", "12", "19", "30", "new"} {
 		select {
 		case v := <-values:
-			if v != want {
-				t.Errorf("got %q, want %q", v, want)
-			}
+			check.Equal(t, v, want)
 		case err := <-failed:
 			t.Fatal(err)
 		}
 	}
 	cancel()
-	if err := <-failed; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-failed)
 }

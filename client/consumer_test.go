@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -22,15 +23,12 @@ func produceValues(t *testing.T, c *client.Client, partition int32, values ...st
 	for _, v := range values {
 		list = append(list, []byte(v))
 	}
-	if _, err := c.ProduceValues(t.Context(), "t", list, client.ProduceOptions{Partition: &partition}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.ProduceValues(t.Context(), "t", list, client.ProduceOptions{Partition: &partition}))(t)
 }
 
 func consumer(t *testing.T, c *client.Client, o client.ConsumerOptions) *client.Consumer {
 	t.Helper()
-	k, err := c.Consumer(t.Context(), "g", "t", o)
-	must.NoError(t, err)
+	k := must.Get(c.Consumer(t.Context(), "g", "t", o))(t)
 	t.Cleanup(func() { _ = k.Close(context.Background()) })
 	return k
 }
@@ -49,8 +47,7 @@ func rest(t *testing.T, k *client.Consumer) string {
 
 func committedOf(t *testing.T, c *client.Client) client.Positions {
 	t.Helper()
-	list, err := c.Offsets(t.Context(), "g", "t")
-	must.NoError(t, err)
+	list := must.Get(c.Offsets(t.Context(), "g", "t"))(t)
 	m := client.Positions{}
 	for _, o := range list {
 		m[o.Partition] = o.Offset
@@ -79,15 +76,9 @@ func TestOffsetsOfAGroup(t *testing.T) {
 	if all, err := c.Groups(ctx); err != nil || len(all) != 1 || all[0].Name != "g" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if err := c.CommitOffsets(ctx, "h", client.OffsetCommit{Topic: "t"}); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(c.DeleteGroup(ctx, "g"), c.DeleteOffset(ctx, "h", "t", 0)); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Group(ctx, "g"); !errors.Is(err, client.ErrUnknownGroup) {
-		t.Errorf("deleted group: %v", err)
-	}
+	check.NoError(t, c.CommitOffsets(ctx, "h", client.OffsetCommit{Topic: "t"}))
+	check.NoError(t, errors.Join(c.DeleteGroup(ctx, "g"), c.DeleteOffset(ctx, "h", "t", 0)))
+	check.ErrorIsf(t, check.Err(c.Group(ctx, "g")), client.ErrUnknownGroup, "deleted group")
 	if all, err := c.Groups(ctx); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -103,35 +94,25 @@ func TestTrimRemovesTheOldest(t *testing.T) {
 		t.Errorf("beyond the end: %v", err)
 	}
 	must.NoError(t, c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}))
-	if _, err := consumer(t, c, client.ConsumerOptions{}).Next(t.Context()); !errors.Is(err, client.ErrBelowStart) {
-		t.Errorf("removed records: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(consumer(t, c, client.ConsumerOptions{}).Next(t.Context())), client.ErrBelowStart, "removed records")
 }
 
 func TestConsumerContinuesAtCommittedOffset(t *testing.T) {
 	c := realBroker(t)
-	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 2}))(t)
 	produceValues(t, c, 0, "a", "b")
 	produceValues(t, c, 1, "c")
 	k := consumer(t, c, client.ConsumerOptions{})
-	if got := rest(t, k); got != "a b c" {
-		t.Errorf("all: %s", got)
-	}
+	check.Equalf(t, rest(t, k), "a b c", "all")
 	if _, err := k.Next(t.Context()); err != io.EOF {
 		t.Errorf("after the end: %v", err)
 	}
-	if err := errors.Join(k.Close(t.Context()), k.Close(t.Context())); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, errors.Join(k.Close(t.Context()), k.Close(t.Context())))
 	if got := committedOf(t, c); !maps.Equal(got, client.Positions{0: 2, 1: 1}) {
 		t.Errorf("committed %v", got)
 	}
 	produceValues(t, c, 0, "d")
-	if got := rest(t, consumer(t, c, client.ConsumerOptions{})); got != "d" {
-		t.Errorf("the rest: %s", got)
-	}
+	check.Equalf(t, rest(t, consumer(t, c, client.ConsumerOptions{})), "d", "the rest")
 }
 
 func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
@@ -139,9 +120,7 @@ func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
 	produceValues(t, c, 0, "a", "b", "c")
 	k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1})
 	next := func() {
-		if _, err := k.Next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(k.Next(t.Context()))(t)
 	}
 	commit := func(want client.Positions) {
 		t.Helper()
@@ -173,9 +152,7 @@ func TestConsumerThatFollows(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := k.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("empty partition: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(k.Next(ctx)), context.DeadlineExceeded, "empty partition")
 	for i := range 3 {
 		v := fmt.Sprint(i)
 		produceValues(t, c, 0, v)
@@ -204,9 +181,7 @@ func TestConsumerWithBrokenConnections(t *testing.T) {
 		}
 		offset++
 	}
-	if offset != 12 {
-		t.Errorf("ended at %d", offset)
-	}
+	check.Equalf(t, offset, 12, "ended at")
 }
 
 // An answer that ends before its first record or between two batches is incomplete: it does not
@@ -226,9 +201,7 @@ func TestConsumerWhoseAnswersBreakOffBetweenBatches(t *testing.T) {
 		}
 		offset++
 	}
-	if offset != 12 {
-		t.Errorf("ended at %d", offset)
-	}
+	check.Equalf(t, offset, 12, "ended at")
 }
 
 // A consumer that is dropped at any moment, even during a commit, leaves committed offsets from
@@ -236,12 +209,9 @@ func TestConsumerWhoseAnswersBreakOffBetweenBatches(t *testing.T) {
 func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 	address, stop := startBroker()
 	t.Cleanup(stop)
-	c, err := client.New(address, client.Options{APIKey: testKey})
-	must.NoError(t, err)
+	c := must.Get(client.New(address, client.Options{APIKey: testKey}))(t)
 	t.Cleanup(c.Close)
-	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}))(t)
 	const records = 60
 	for i := range records {
 		for p := range int32(3) {
@@ -254,8 +224,7 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 			t.Fatalf("%d of %d after %d rounds", len(finished), 3*records, round)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		k, err := c.Consumer(t.Context(), "g", "t", client.ConsumerOptions{CommitEvery: time.Millisecond, MaxBytes: 100})
-		must.NoError(t, err)
+		k := must.Get(c.Consumer(t.Context(), "g", "t", client.ConsumerOptions{CommitEvery: time.Millisecond, MaxBytes: 100}))(t)
 		n := 0
 		for m, err := range k.Records(ctx) {
 			must.NoError(t, err)

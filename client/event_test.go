@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -39,9 +40,7 @@ func TestEventsAreRecords(t *testing.T) {
 		`1 {"event":"a","entity_id":"1","id":"i","occurred_at":"2026-03-01T12:00:00.005+01:00"}`,
 		`2 {"event":"b","entity_id":"2"}`,
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%s", strings.Join(got, "\n"))
-	}
+	check.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	if other, err := c.ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1"}, client.EventOptions{Topic: "mine"}); err != nil || other.Topic != "mine" {
 		t.Errorf("%+v, %v", other, err)
 	}
@@ -57,16 +56,12 @@ func TestBadEventsAreRejected(t *testing.T) {
 		"invalid JSON":  {Name: "a", EntityID: "1", Data: json.RawMessage(`{`)},
 		"not UTF-8":     {Name: "a", EntityID: "\xff"},
 	} {
-		if _, err := c.ProduceEvent(t.Context(), e, client.EventOptions{}); !errors.Is(err, client.ErrRejected) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, check.Err(c.ProduceEvent(t.Context(), e, client.EventOptions{})), client.ErrRejected, "%s", name)
 		if _, err := c.ProduceEvents(t.Context(), []client.Event{{Name: "good", EntityID: "1"}, e}, client.EventOptions{}); !errors.Is(err, client.ErrRejected) {
 			t.Errorf("%s, of two: %v", name, err)
 		}
 	}
-	if _, err := c.ProduceEvents(t.Context(), nil, client.EventOptions{}); !errors.Is(err, client.ErrRejected) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(c.ProduceEvents(t.Context(), nil, client.EventOptions{})), client.ErrRejected)
 	if topics, err := c.Topics(t.Context()); err != nil || len(topics) != 0 {
 		t.Errorf("%v, %v", topics, err)
 	}
@@ -84,8 +79,7 @@ func TestEventsWithAnIDAreRepeated(t *testing.T) {
 		fmt.Fprint(w, `{"topic":"events","partition":2,"offset":9,"time":"2026-03-01T12:00:00.25Z","duplicate":true,"original_offset":7}`)
 	}))
 	defer srv.Close()
-	c, err := client.New(srv.URL, client.Options{RetryTime: time.Minute})
-	must.NoError(t, err)
+	c := must.Get(client.New(srv.URL, client.Options{RetryTime: time.Minute}))(t)
 	defer c.Close()
 	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1"}, client.EventOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) || requests.Load() != 1 {
 		t.Errorf("%v after %d requests", err, requests.Load())

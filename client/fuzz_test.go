@@ -34,8 +34,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func wired(f *testing.F, w *wire, o client.Options) *client.Client {
 	o.RetryTime, o.HTTPClient = -1, &http.Client{Transport: w}
-	c, err := client.New("http://127.0.0.1:1", o)
-	must.NoError(f, err)
+	c := must.Get(client.New("http://127.0.0.1:1", o))(f)
 	f.Cleanup(c.Close)
 	return c
 }
@@ -55,8 +54,7 @@ func FuzzAnswer(f *testing.F) {
 	c := wired(f, &w, client.Options{})
 	f.Fuzz(func(t *testing.T, body []byte, from int64, cuts uint64) {
 		w.body, w.cuts = body, cuts
-		answer, err := c.Fetch(t.Context(), "t", client.FetchOptions{Offset: from})
-		must.NoError(t, err)
+		answer := must.Get(c.Fetch(t.Context(), "t", client.FetchOptions{Offset: from}))(t)
 		defer answer.Close()
 		last := from - 1
 		if from == math.MinInt64 {

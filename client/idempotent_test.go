@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -98,15 +99,9 @@ func TestUnknownOutcomesAreResolved(t *testing.T) {
 			case errors.Is(err, client.ErrOutcomeUnknown):
 				got = unknown
 			}
-			if got != tc.want {
-				t.Errorf("%s, want %s: %v", got, tc.want, err)
-			}
-			if err := put(); err != nil {
-				t.Error(err)
-			}
-			if got := s.numbers(t); got != tc.then {
-				t.Errorf("requests %s, want %s", got, tc.then)
-			}
+			check.Equalf(t, got, tc.want, "%v", err)
+			check.NoError(t, put())
+			check.Equalf(t, s.numbers(t), tc.then, "requests")
 		})
 	}
 }
@@ -115,8 +110,7 @@ func TestUnknownOutcomesAreResolved(t *testing.T) {
 // gets them, loses other answers, and sends some requests twice.
 func lossy(t *testing.T, address string) *client.Client {
 	t.Helper()
-	target, err := url.Parse(address)
-	must.NoError(t, err)
+	target := must.Get(url.Parse(address))(t)
 	var mu sync.Mutex
 	n := 0
 	transport := &http.Transport{}
@@ -165,8 +159,7 @@ func lossy(t *testing.T, address string) *client.Client {
 	}))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(srv.Close)
-	c, err := client.New(srv.URL, client.Options{APIKey: testKey, RetryTime: time.Minute})
-	must.NoError(t, err)
+	c := must.Get(client.New(srv.URL, client.Options{APIKey: testKey, RetryTime: time.Minute}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -175,9 +168,7 @@ func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	c := lossy(t, address)
-	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}))(t)
 	callers, calls := 6, sebtest.Runs(12, 3)
 	var wg sync.WaitGroup
 	for g := range callers {
@@ -205,9 +196,7 @@ func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
 			must.NoError(t, err)
 			times[string(r.Value)]++
 			var g, i, k int
-			if _, err := fmt.Sscan(string(r.Value), &g, &i, &k); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(string(r.Value), &g, &i, &k))(t)
 			who := fmt.Sprint(g, string(r.Key))
 			if i < last[who] {
 				t.Errorf("caller %d: call %d after %d", g, i, last[who])
@@ -230,17 +219,13 @@ func TestClientAndBrokerChooseTheSamePartition(t *testing.T) {
 	t.Cleanup(stop)
 	where := map[string]int32{}
 	for _, plain := range []bool{false, true} {
-		c, err := client.New(address, client.Options{APIKey: testKey, NotIdempotent: plain})
-		must.NoError(t, err)
+		c := must.Get(client.New(address, client.Options{APIKey: testKey, NotIdempotent: plain}))(t)
 		t.Cleanup(c.Close)
 		topic := fmt.Sprint("t", plain)
-		if _, err := c.CreateTopic(t.Context(), topic, client.TopicSpec{Partitions: 5}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateTopic(t.Context(), topic, client.TopicSpec{Partitions: 5}))(t)
 		for i := range 40 {
 			key := fmt.Sprint("key", i)
-			produced, err := c.Produce(t.Context(), topic, []record.Record{{Key: []byte(key), Value: []byte("v")}}, client.ProduceOptions{})
-			must.NoError(t, err)
+			produced := must.Get(c.Produce(t.Context(), topic, []record.Record{{Key: []byte(key), Value: []byte("v")}}, client.ProduceOptions{}))(t)
 			if at, known := where[key]; known && at != produced[0].Partition {
 				t.Errorf("%s: partitions %d and %d", key, at, produced[0].Partition)
 			}

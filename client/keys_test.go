@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -31,28 +32,22 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 	for _, f := range change {
 		f(&o)
 	}
-	n, err := node.Open(t.Context(), o)
-	must.NoError(t, err)
+	n := must.Get(node.Open(t.Context(), o))(t)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
-	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Keys: n.Keys()})
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	a := must.Get(httpapi.New(n.Broker, httpapi.Options{Auth: authority, Keys: n.Keys()}))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv, done := a.Server(), make(chan struct{})
 	go func() {
 		_ = srv.Serve(l)
 		close(done)
 	}()
-	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1}))(t)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Shutdown(context.Background())
 		<-done
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, n.Close(context.Background()))
 	})
 	return c
 }
@@ -60,8 +55,7 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 // write appends records by key and returns the end of each partition.
 func write(t *testing.T, c *client.Client, topic string, recs ...record.Record) map[int32]int64 {
 	t.Helper()
-	produced, err := c.Produce(t.Context(), topic, recs, client.ProduceOptions{})
-	must.NoError(t, err)
+	produced := must.Get(c.Produce(t.Context(), topic, recs, client.ProduceOptions{}))(t)
 	ends := map[int32]int64{}
 	for _, p := range produced {
 		ends[p.Partition] = max(ends[p.Partition], p.First+p.Count)
@@ -94,9 +88,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
 func TestKeysOfEveryKind(t *testing.T) {
 	c := keyedBroker(t)
 	ctx := t.Context()
-	if _, err := c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 3, Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 3, Settings: map[string]string{"cleanup-policy": "compact"}}))(t)
 	recs := []record.Record{
 		{Key: []byte{}, Value: []byte{}, Timestamp: 1},
 		{Key: []byte("a/b?c&d=é"), Value: []byte("x"), Timestamp: 2, Headers: []record.Header{{Key: "h", Value: []byte("v")}, {Key: "n"}, {Key: "b", Value: []byte{0xff}}}},
@@ -116,9 +108,7 @@ func TestKeysOfEveryKind(t *testing.T) {
 				t.Errorf("no key: %v", err)
 			}
 		case string(r.Key) == "gone":
-			if !errors.Is(err, client.ErrKeyNotFound) {
-				t.Errorf("tombstone: %+v, %v", got, err)
-			}
+			check.ErrorIsf(t, err, client.ErrKeyNotFound, "tombstone: %+v", got)
 			h := all(t, c.KeyHistory(ctx, "t", r.Key, client.KeyHistoryOptions{PageSize: 1}))
 			if len(h) != 2 || h[0].Value != nil || string(h[1].Value) != "old" || h[0].Offset <= h[1].Offset {
 				t.Errorf("history: %+v", h)
@@ -153,49 +143,33 @@ func TestErrorsOfKeys(t *testing.T) {
 	c := keyedBroker(t)
 	ctx := t.Context()
 	write(t, c, "plain", record.Record{Key: []byte("k"), Value: []byte("v")})
-	if _, err := c.CreateTopic(ctx, "t", client.TopicSpec{Settings: map[string]string{"key-index": "true"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(ctx, "t", client.TopicSpec{Settings: map[string]string{"key-index": "true"}}))(t)
 	first := func(topic string, o client.KeysOptions) error {
 		for _, err := range c.Keys(ctx, topic, o) {
 			return err
 		}
 		return nil
 	}
-	if _, err := c.Key(ctx, "plain", []byte("k"), client.KeyOptions{}); !errors.Is(err, client.ErrKeyIndexOff) {
-		t.Errorf("%v", err)
-	}
-	if err := first("plain", client.KeysOptions{}); !errors.Is(err, client.ErrKeyIndexOff) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, check.Err(c.Key(ctx, "plain", []byte("k"), client.KeyOptions{})), client.ErrKeyIndexOff)
+	check.ErrorIs(t, first("plain", client.KeysOptions{}), client.ErrKeyIndexOff)
 	for _, err := range c.KeyHistory(ctx, "none", []byte("k"), client.KeyHistoryOptions{}) {
-		if !errors.Is(err, client.ErrUnknownTopic) {
-			t.Errorf("%v", err)
-		}
+		check.ErrorIs(t, err, client.ErrUnknownTopic)
 	}
 	for _, err := range c.KeyHistory(ctx, "t", nil, client.KeyHistoryOptions{}) {
 		if err == nil {
 			t.Error("history of a nil key: no error")
 		}
 	}
-	if err := first("t", client.KeysOptions{Freshness: client.Freshness{MinOffset: new(int64(7)), Wait: 1e6}}); !errors.Is(err, client.ErrKeyIndexBehind) {
-		t.Errorf("%v", err)
-	}
-	if _, err := c.Key(ctx, "t", bytes.Repeat([]byte("k"), 8193), client.KeyOptions{}); !errors.Is(err, client.ErrBadRequest) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, first("t", client.KeysOptions{Freshness: client.Freshness{MinOffset: new(int64(7)), Wait: 1e6}}), client.ErrKeyIndexBehind)
+	check.ErrorIs(t, check.Err(c.Key(ctx, "t", bytes.Repeat([]byte("k"), 8193), client.KeyOptions{})), client.ErrBadRequest)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := c.Key(canceled, "t", []byte("k"), client.KeyOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, check.Err(c.Key(canceled, "t", []byte("k"), client.KeyOptions{})), context.Canceled)
 }
 
 func TestKeyReadsItsWrite(t *testing.T) {
 	c := keyedBroker(t)
-	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 4, Settings: map[string]string{"key-index": "true"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 4, Settings: map[string]string{"key-index": "true"}}))(t)
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -214,9 +188,7 @@ func TestKeyReadsItsWrite(t *testing.T) {
 				o.MinOffset = &produced[0].First
 				got, err := c.Key(t.Context(), "t", key, o)
 				if rec.Value == nil {
-					if !errors.Is(err, client.ErrKeyNotFound) {
-						t.Errorf("%s after its tombstone %d: %+v, %v", key, i, got, err)
-					}
+					check.ErrorIsf(t, err, client.ErrKeyNotFound, "%s after its tombstone %d: %+v", key, i, got)
 				} else if err != nil || got.Offset != produced[0].First || got.Partition != produced[0].Partition || string(got.Value) != fmt.Sprint(i) {
 					t.Errorf("%s: %+v, %v, want %d at %+v", key, got, err, i, produced[0])
 				}
@@ -232,9 +204,7 @@ func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
 	const stable = 10_000
 	c := keyedBroker(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}}))(t)
 	recs := make([]record.Record, stable)
 	for i := range recs {
 		recs[i] = record.Record{Key: fmt.Appendf(nil, "s%05d", i), Value: []byte("v"), Timestamp: 1}

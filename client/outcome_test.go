@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -36,8 +37,7 @@ func faultyFor(t *testing.T, o client.Options, script ...http.HandlerFunc) (*cli
 		script[min(i, len(script)-1)](w, r)
 	}))
 	t.Cleanup(srv.Close)
-	c, err := client.New(srv.URL, o)
-	must.NoError(t, err)
+	c := must.Get(client.New(srv.URL, o))(t)
 	t.Cleanup(c.Close)
 	return c, &n
 }
@@ -146,17 +146,14 @@ func TestSuccessStatusOfAProxy(t *testing.T) {
 		"offsets":        c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t"}),
 		"a deletion":     c.DeleteTopic(t.Context(), "t"),
 	} {
-		if !errors.Is(err, client.ErrOutcomeUnknown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, err, client.ErrOutcomeUnknown, "%s", name)
 	}
 }
 
 func TestNothingListens(t *testing.T) {
 	address, err := testenv.FreeAddress()
 	must.NoError(t, err)
-	c, err := client.New("http://"+address, client.Options{RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New("http://"+address, client.Options{RetryTime: -1}))(t)
 	_, err = c.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{})
 	if !errors.Is(err, client.ErrRejected) || !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v", err)
@@ -177,14 +174,10 @@ func TestCallerStopsWaiting(t *testing.T) {
 	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if n.Load() != 1 {
-		t.Errorf("%d requests", n.Load())
-	}
+	check.Equalf(t, n.Load(), 1, "requests")
 
 	_, err = c.ProduceValues(ctx, "t", [][]byte{value}, client.ProduceOptions{})
-	if !errors.Is(err, client.ErrRejected) {
-		t.Errorf("before sending: %v", err)
-	}
+	check.ErrorIsf(t, err, client.ErrRejected, "before sending")
 }
 
 // The transport may read a body after its request has failed; the race detector finds access after

@@ -37,8 +37,7 @@ func TestOnePacket(t *testing.T) {
 		return countedConn{c, &writes}, err
 	}}
 	defer transport.CloseIdleConnections()
-	c, err := New(s.URL, Options{HTTPClient: &http.Client{Transport: transport}, RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(New(s.URL, Options{HTTPClient: &http.Client{Transport: transport}, RetryTime: -1}))(t)
 	defer c.Close()
 	for want := int64(1); want <= 3; want++ {
 		r := &request{method: http.MethodPost, path: "/topics/demo/records", body: make([]byte, 100), write: true}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -58,9 +59,7 @@ func collect(t *testing.T, c *client.Client, o client.ReadOptions) (string, erro
 		if err != nil {
 			return strings.Join(got, " "), err
 		}
-		if want := fmt.Sprintf("v%d", r.Offset); string(r.Value) != want {
-			t.Errorf("offset %d has value %q", r.Offset, r.Value)
-		}
+		check.Equalf(t, string(r.Value), fmt.Sprintf("v%d", r.Offset), "offset %d has value %q", r.Offset, r.Value)
 		got = append(got, strconv.Itoa(int(r.Offset)))
 	}
 	return strings.Join(got, " "), nil
@@ -68,9 +67,7 @@ func collect(t *testing.T, c *client.Client, o client.ReadOptions) (string, erro
 
 func TestOffsetsSince(t *testing.T) {
 	c := realBroker(t)
-	if _, err := c.Produce(t.Context(), "t", everyKind(), client.ProduceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Produce(t.Context(), "t", everyKind(), client.ProduceOptions{}))(t)
 	for at, want := range map[time.Time]client.PartitionOffset{
 		time.UnixMilli(3):                              {Offset: 2, Timestamp: new(int64(3))},
 		time.UnixMilli(3).Add(time.Nanosecond):         {Offset: 3, Timestamp: new(int64(4))},
@@ -80,9 +77,7 @@ func TestOffsetsSince(t *testing.T) {
 			t.Errorf("since %v: %+v, %v", at, got, err)
 		}
 	}
-	if _, err := c.OffsetsSince(t.Context(), "none", time.Now()); !errors.Is(err, client.ErrUnknownTopic) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(c.OffsetsSince(t.Context(), "none", time.Now())), client.ErrUnknownTopic)
 }
 
 func TestRecordsEndWhereTheTopicEnded(t *testing.T) {
@@ -91,9 +86,7 @@ func TestRecordsEndWhereTheTopicEnded(t *testing.T) {
 	if err != nil || got != "4 5 6 7" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if n.Load() != 1 {
-		t.Errorf("%d requests", n.Load())
-	}
+	check.Equalf(t, n.Load(), 1, "requests")
 }
 
 func TestRecordsContinueAfterABrokenAnswer(t *testing.T) {
@@ -102,9 +95,7 @@ func TestRecordsContinueAfterABrokenAnswer(t *testing.T) {
 	if err != nil || got != "1 2 3 4 5 6 7 8 9 10 11" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if n.Load() != 4 {
-		t.Errorf("%d requests", n.Load())
-	}
+	check.Equalf(t, n.Load(), 4, "requests")
 }
 
 func TestRecordsOfAnEmptyPartition(t *testing.T) {
@@ -132,8 +123,7 @@ func TestAnswerWithoutABatch(t *testing.T) {
 	copy(huge[8:], []byte{0x7f, 0xff, 0xff, 0xff})
 	for name, body := range map[string]string{"text": strings.Repeat("no batch ", 20), "short": "x", "length of 2 GiB": string(huge)} {
 		t.Run(name, func(t *testing.T) {
-			c, err := client.New("http://127.0.0.1:1", client.Options{RetryTime: -1, HTTPClient: &http.Client{Transport: roundTrip(body)}})
-			must.NoError(t, err)
+			c := must.Get(client.New("http://127.0.0.1:1", client.Options{RetryTime: -1, HTTPClient: &http.Client{Transport: roundTrip(body)}}))(t)
 			if got, err := collect(t, c, client.ReadOptions{}); err == nil || got != "" {
 				t.Errorf("got %q, %v", got, err)
 			}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestRecordsWithAFilter(t *testing.T) {
@@ -20,9 +22,7 @@ func TestRecordsWithAFilter(t *testing.T) {
 	for i := range 100 {
 		records = append(records, record.Record{Timestamp: 6, Value: fmt.Appendf(nil, `{"event":"e","entity_id":"u","data":{"n":%d}}`, i%10)})
 	}
-	if _, err := c.Produce(t.Context(), "t", records, client.ProduceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Produce(t.Context(), "t", records, client.ProduceOptions{}))(t)
 	read := func(o client.ReadOptions) (got []record.Record, err error) {
 		for r, err := range c.Records(t.Context(), "t", o) {
 			if err != nil {
@@ -49,9 +49,7 @@ func TestRecordsWithAFilter(t *testing.T) {
 		}
 	}
 	large := fmt.Sprintf(`{"n":-1,"text":"%s"}`, strings.Repeat("é", 500_000))
-	if _, err := c.Produce(t.Context(), "large", []record.Record{{Key: []byte("k"), Value: []byte(large), Timestamp: 1}}, client.ProduceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Produce(t.Context(), "large", []record.Record{{Key: []byte("k"), Value: []byte(large), Timestamp: 1}}, client.ProduceOptions{}))(t)
 	for r, err := range c.Records(t.Context(), "large", client.ReadOptions{Where: "n < 0"}) {
 		if err != nil || string(r.Key) != "k" || string(r.Value) != large {
 			t.Errorf("a large value: %v, %d bytes", err, len(r.Value))
@@ -116,9 +114,7 @@ func TestFilterContinues(t *testing.T) {
 	if err != nil || got != "0 3 6 9" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if n.Load() != 6 {
-		t.Errorf("%d requests", n.Load())
-	}
+	check.Equalf(t, n.Load(), 6, "requests")
 	if want := "[1 10 1 12 3 30 3 12 10 100 11 20 11 110 12 20]"; fmt.Sprint(progress) != want {
 		t.Errorf("progress %v, want %s", progress, want)
 	}

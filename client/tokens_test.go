@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -17,17 +18,14 @@ func TestTokens(t *testing.T) {
 	t.Cleanup(stop)
 	ctx := t.Context()
 	with := func(key string) *client.Client {
-		c, err := client.New(address, client.Options{APIKey: key, RetryTime: -1})
-		must.NoError(t, err)
+		c := must.Get(client.New(address, client.Options{APIKey: key, RetryTime: -1}))(t)
 		t.Cleanup(c.Close)
 		return c
 	}
 	root := with(testKey)
 	made, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop", Expires: time.Now().Add(time.Hour), Scopes: client.Scopes{Write: []string{"orders.*"}, Admin: []string{"orders.*"}}})
 	must.NoError(t, err)
-	if _, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop"}); !errors.Is(err, client.ErrTokenExists) {
-		t.Errorf("the same ID again: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(root.CreateToken(ctx, client.TokenSpec{ID: "shop"})), client.ErrTokenExists, "the same ID again")
 	shop := with(made.Secret)
 	if _, err := shop.Produce(ctx, "orders.eu", []record.Record{{Value: []byte("v")}}, client.ProduceOptions{}); err != nil {
 		t.Errorf("produce: %v", err)
@@ -40,12 +38,8 @@ func TestTokens(t *testing.T) {
 	}
 
 	rule := client.Rule{Principal: "shop", Resource: "group", Pattern: "g", Operation: "read"}
-	if err := root.AddRules(ctx, []client.Rule{rule}); err != nil {
-		t.Error(err)
-	}
-	if err := shop.AddRules(ctx, []client.Rule{rule}); !errors.Is(err, client.ErrForbidden) {
-		t.Errorf("rules by a token without the scope cluster: %v", err)
-	}
+	check.NoError(t, root.AddRules(ctx, []client.Rule{rule}))
+	check.ErrorIsf(t, shop.AddRules(ctx, []client.Rule{rule}), client.ErrForbidden, "rules by a token without the scope cluster")
 	if list, err := root.Rules(ctx, client.RuleFilter{Principal: "shop", Resource: "group"}); err != nil || len(list) != 1 || list[0] != rule {
 		t.Errorf("rules: %+v %v", list, err)
 	}
@@ -53,20 +47,13 @@ func TestTokens(t *testing.T) {
 		t.Errorf("removed: %+v %v", list, err)
 	}
 
-	next, err := shop.RotateToken(ctx, "shop", client.DefaultOverlap)
-	must.NoError(t, err)
+	next := must.Get(shop.RotateToken(ctx, "shop", client.DefaultOverlap))(t)
 	if _, err := with(next.Secret).Token(ctx, "shop"); err != nil {
 		t.Errorf("with the new secret: %v", err)
 	}
-	if err := root.RevokeToken(ctx, "shop"); err != nil {
-		t.Error(err)
-	}
-	if _, err := shop.Topic(ctx, "orders.eu"); !errors.Is(err, client.ErrUnauthorized) {
-		t.Errorf("after the revocation: %v", err)
-	}
-	if err := root.RevokeToken(ctx, "shop"); !errors.Is(err, client.ErrUnknownToken) {
-		t.Errorf("second revocation: %v", err)
-	}
+	check.NoError(t, root.RevokeToken(ctx, "shop"))
+	check.ErrorIsf(t, check.Err(shop.Topic(ctx, "orders.eu")), client.ErrUnauthorized, "after the revocation")
+	check.ErrorIsf(t, root.RevokeToken(ctx, "shop"), client.ErrUnknownToken, "second revocation")
 }
 
 // TestQuotas: a call over the quota of its key fails with the time to wait, and a client that may
@@ -76,8 +63,7 @@ func TestQuotas(t *testing.T) {
 	t.Cleanup(stop)
 	ctx := t.Context()
 	with := func(key string, retry time.Duration) *client.Client {
-		c, err := client.New(address, client.Options{APIKey: key, RetryTime: retry})
-		must.NoError(t, err)
+		c := must.Get(client.New(address, client.Options{APIKey: key, RetryTime: retry}))(t)
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -92,9 +78,7 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("quotas %+v %v, want %+v", got, err, want)
 	}
 	records := func(n int) []record.Record { return []record.Record{{Value: []byte(strings.Repeat("v", n))}} }
-	if _, err := with(made.Secret, -1).Produce(ctx, "t", records(2000), client.ProduceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(with(made.Secret, -1).Produce(ctx, "t", records(2000), client.ProduceOptions{}))(t)
 	var over *client.Error
 	_, err = with(made.Secret, -1).Produce(ctx, "t", records(1), client.ProduceOptions{})
 	if !errors.As(err, &over) || !errors.Is(err, client.ErrQuotaExceeded) || !errors.Is(err, client.ErrRejected) || over.RetryAfter < time.Second || over.RetryAfter > 2*time.Second {
@@ -103,13 +87,7 @@ func TestQuotas(t *testing.T) {
 	if _, err := with(made.Secret, time.Minute).Produce(ctx, "t", records(1), client.ProduceOptions{}); err != nil {
 		t.Errorf("with retries: %v", err)
 	}
-	if err := root.RemoveQuota(ctx, "shop"); err != nil {
-		t.Error(err)
-	}
-	if err := root.RemoveQuota(ctx, "shop"); !errors.Is(err, client.ErrUnknownQuota) {
-		t.Errorf("a second removal: %v", err)
-	}
-	if err := root.SetQuota(ctx, client.Quota{Principal: "shop"}); !errors.Is(err, client.ErrBadRequest) {
-		t.Errorf("a quota without limits: %v", err)
-	}
+	check.NoError(t, root.RemoveQuota(ctx, "shop"))
+	check.ErrorIsf(t, root.RemoveQuota(ctx, "shop"), client.ErrUnknownQuota, "a second removal")
+	check.ErrorIsf(t, root.SetQuota(ctx, client.Quota{Principal: "shop"}), client.ErrBadRequest, "a quota without limits")
 }

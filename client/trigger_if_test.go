@@ -23,8 +23,7 @@ func TestPutTriggerIf(t *testing.T) {
 		}
 	}
 	refused(client.TriggerSpec{Expr: "a", IfTag: "1.0"}, "no trigger")
-	first, err := c.PutTrigger(ctx, "t", client.TriggerSpec{Expr: "a", IfNew: true})
-	must.NoError(t, err)
+	first := must.Get(c.PutTrigger(ctx, "t", client.TriggerSpec{Expr: "a", IfNew: true}))(t)
 	refused(client.TriggerSpec{Expr: "b", IfNew: true}, first.Tag)
 	second, err := c.PutTrigger(ctx, "t", client.TriggerSpec{Expr: "b", IfTag: first.Tag})
 	if err != nil || second.Version != 2 || second.Tag == first.Tag {
@@ -55,9 +54,7 @@ func TestPutTriggerIfRepeated(t *testing.T) {
 		c := triggerBroker(t, client.Options{HTTPClient: &http.Client{Transport: lost}})
 		if s.IfTag != "" {
 			lost.puts.Store(1)
-			if _, err := c.PutTrigger(t.Context(), "t", client.TriggerSpec{Expr: "a"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.PutTrigger(t.Context(), "t", client.TriggerSpec{Expr: "a"}))(t)
 			lost.puts.Store(0)
 		}
 		got, err := c.PutTrigger(t.Context(), "t", s)

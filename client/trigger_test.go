@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -36,10 +37,8 @@ func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	t.Cleanup(authority.Close)
 	checks := fsck.NewJob(fsck.JobOptions{Store: n.Bucket(), Memory: n.Budget().Class(budget.Fetch), Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(checks.Close)
-	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers(), Fsck: checks})
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	a := must.Get(httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers(), Fsck: checks}))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := a.Server()
 	done := make(chan struct{})
 	go func() {
@@ -48,15 +47,12 @@ func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	}()
 	o := append(options, client.Options{RetryTime: -1})[0]
 	o.APIKey = testKey
-	c, err := client.New("http://"+l.Addr().String(), o)
-	must.NoError(t, err)
+	c := must.Get(client.New("http://"+l.Addr().String(), o))(t)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Close()
 		<-done
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, n.Close(context.Background()))
 	})
 	return c
 }
@@ -71,9 +67,7 @@ func knownBy(t *testing.T, c *client.Client, entity, trigger string) {
 		}
 		known++
 	}
-	if known != 1 {
-		t.Errorf("%d triggers know the entity", known)
-	}
+	check.Equalf(t, known, 1, "triggers know the entity")
 	for x, err := range c.EntityTriggers(t.Context(), entity, trigger) {
 		t.Errorf("after the last one: %+v, %v", x, err)
 	}
@@ -89,9 +83,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	if err != nil || changed.Version != 2 || changed.Text != "a THEN b" || changed.CarryFired {
 		t.Fatalf("%+v, %v", changed, err)
 	}
-	if _, err := c.ProduceEvents(ctx, []client.Event{{Name: "a", EntityID: "ü/1"}, {Name: "b", EntityID: "ü/1"}}, client.EventOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.ProduceEvents(ctx, []client.Event{{Name: "a", EntityID: "ü/1"}, {Name: "b", EntityID: "ü/1"}}, client.EventOptions{}))(t)
 	var list []client.Firing
 	sebtest.Eventually(t, "the firing is recorded", func() bool {
 		var next int64
@@ -122,9 +114,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	if got, err := c.PauseTrigger(ctx, "ab", false); err != nil || got.Status != "active" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := c.EraseEntity(ctx, "", "ü/1"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, c.EraseEntity(ctx, "", "ü/1"))
 	if list, _, err := c.Firings(ctx, client.FiringQuery{}); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -134,12 +124,8 @@ func TestTriggersOfAClient(t *testing.T) {
 	if all, err := c.Triggers(ctx); err != nil || len(all) != 1 || all[0].ID != "ab" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if err := c.DeleteTrigger(ctx, "ab"); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Trigger(ctx, "ab"); !errors.Is(err, client.ErrUnknownTrigger) {
-		t.Error(err)
-	}
+	check.NoError(t, c.DeleteTrigger(ctx, "ab"))
+	check.ErrorIs(t, check.Err(c.Trigger(ctx, "ab")), client.ErrUnknownTrigger)
 	if _, err := c.ResendFiring(ctx, one.ID); !errors.Is(err, client.ErrUnknownFiring) || !errors.Is(err, client.ErrRejected) {
 		t.Error(err)
 	}
@@ -180,8 +166,7 @@ func TestDryRunStreams(t *testing.T) {
 		n++
 	}))
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{})
-	must.NoError(t, err)
+	c := must.Get(client.New(s.URL, client.Options{}))(t)
 	var read []int64
 	o := client.DryRunOptions{Progress: func(p client.DryRunProgress) { read = append(read, p.Read) }}
 	run, err := c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o)
@@ -223,9 +208,7 @@ func TestExpressionErrorsHaveTheirPosition(t *testing.T) {
 			t.Errorf("%q: %+v", expr, err)
 		}
 	}
-	if _, err := realBroker(t).Triggers(t.Context()); !errors.Is(err, client.ErrTriggersOff) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(realBroker(t).Triggers(t.Context())), client.ErrTriggersOff)
 }
 
 // selectFirings finds the only firing of trigger ab with filters, and in counts.

@@ -36,8 +36,7 @@ func TestExamplesOfFilters(t *testing.T) {
 		`x = 1 AND x = 2`:                          ``,
 		`x = 1 OR NOT x = 1`:                       `{"x":1}`,
 	} {
-		e, err := driplang.Parse("A[" + filter + "]")
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse("A[" + filter + "]"))(t)
 		match, misses := e.Normal().Kinds[0].Where.Examples()
 		got := string(form.Document(match))
 		for _, miss := range misses {
@@ -90,8 +89,7 @@ func TestExamplesAreBounded(t *testing.T) {
 		parts = append(parts, "x"+strings.Repeat("x", i)+" = 1")
 	}
 	for n, want := range map[int]bool{64: true, 65: false} {
-		e, err := driplang.Parse("A[" + strings.Join(parts[:n], " AND ") + "]")
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse("A[" + strings.Join(parts[:n], " AND ") + "]"))(t)
 		if match, _ := e.Normal().Kinds[0].Where.Examples(); (match != nil) != want {
 			t.Errorf("%d properties: %v", n, match)
 		}

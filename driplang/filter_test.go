@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -67,9 +68,7 @@ func TestMatches(t *testing.T) {
 		{strings.Repeat(`[`, 100_000), "a", equal, null, true},
 	} {
 		f := &filter{op: filterIs, path: strings.Split(c.path, "."), cmp: c.cmp, want: c.want}
-		if got := newDataFilter(f).Matches([]byte(c.data)); got != c.matches {
-			t.Errorf("%.60s: %s %v %v is %v", c.data, c.path, c.cmp, c.want, got)
-		}
+		check.Equalf(t, newDataFilter(f).Matches([]byte(c.data)), c.matches, "%.60s: %s %v %v", c.data, c.path, c.cmp, c.want)
 		if got := newDataFilter(&filter{op: filterNot, kids: []*filter{f}}).Matches([]byte(c.data)); got == c.matches {
 			t.Errorf("%.60s: NOT %s %v %v is also %v", c.data, c.path, c.cmp, c.want, got)
 		}

@@ -75,8 +75,7 @@ func TestSentences(t *testing.T) {
 // TestSentencesOfReference compares the examples in docs/reference.
 func TestSentencesOfReference(t *testing.T) {
 	for _, name := range []string{"driplang", "sentences"} {
-		text, err := os.ReadFile("../docs/reference/" + name + ".md")
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile("../docs/reference/" + name + ".md"))(t)
 		examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+\\.) \\|$").FindAllStringSubmatch(string(text), -1)
 		outline := regexp.MustCompile("(?s)`([^`]+)` is\n\n```\n(.*?)\n```").FindStringSubmatch(string(text))
 		if name == "driplang" && len(examples) < 4 || outline == nil {
@@ -102,8 +101,7 @@ func largest(t testing.TB) driplang.Expr {
 	for len(text)+len(end) < driplang.MaxText-14 {
 		text += " THEN (NOT A)"
 	}
-	e, err := driplang.Parse(text + end)
-	must.NoError(t, err)
+	e := must.Get(driplang.Parse(text + end))(t)
 	return e
 }
 

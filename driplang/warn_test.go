@@ -61,8 +61,7 @@ func TestWarnings(t *testing.T) {
 		{"A THEN (B WITHIN 3d)", nil},
 		{"(A OR B) AND C THEN D", nil},
 	} {
-		e, err := driplang.Parse(c.text)
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse(c.text))(t)
 		got := e.Warnings()
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.text, got, c.want)

@@ -74,12 +74,10 @@ func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a broker")
 	}
-	documents, err := filepath.Glob("../docs/guide/*.md")
-	must.NoError(t, err)
+	documents := must.Get(filepath.Glob("../docs/guide/*.md"))(t)
 	ran := 0
 	for _, path := range append(documents, "../README.md") {
-		text, err := os.ReadFile(path)
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		programs := map[string][]block{}
 		for _, b := range blocksOf(string(text)) {
 			if !released.MatchString(b.mark) {
@@ -139,8 +137,7 @@ func (d *document) run() {
 	}
 	dir := t.TempDir()
 	must.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	root, err := filepath.Abs("..")
-	must.NoError(t, err)
+	root := must.Get(filepath.Abs(".."))(t)
 	for name, target := range map[string]string{"bin/seb": testenv.Program(t), "Makefile": filepath.Join(root, "Makefile")} {
 		must.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}

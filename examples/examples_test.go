@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -27,11 +28,8 @@ func TestPrograms(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := testenv.BuildPackage(t.TempDir(), "github.com/sebbroker/seb/examples/"+p.name)
-			must.NoError(t, err)
-			if got := output(t, b, program); got != p.want {
-				t.Errorf("the program prints\n%s\nwant\n%s", got, p.want)
-			}
+			program := must.Get(testenv.BuildPackage(t.TempDir(), "github.com/sebbroker/seb/examples/"+p.name))(t)
+			check.Equalf(t, output(t, b, program), p.want, "the program prints")
 		})
 	}
 }

@@ -31,9 +31,7 @@ func readAll(t testing.TB, b []byte, from int64) []Record {
 		}
 		out = append(out, rec)
 	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
-	}
+	must.NoError(t, r.Err())
 	return out
 }
 
@@ -41,8 +39,7 @@ func TestEveryCodecRoundTrips(t *testing.T) {
 	for codec := None; codec <= Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
 			in := sampleRecords()
-			b, sum, err := Append([]byte("before"), in, EncodeOptions{Compression: codec, Producer: &Producer{7, 2, 40}})
-			must.NoError(t, err)
+			b, sum := must.Get2(Append([]byte("before"), in, EncodeOptions{Compression: codec, Producer: &Producer{7, 2, 40}}))(t)
 			b = b[len("before"):]
 			want := Summary{
 				Batches: 1, Records: 4, Span: 4, MinTimestamp: 990, MaxTimestamp: 1010, ProducerID: 7, ProducerEpoch: 2, BaseSequence: 40,
@@ -50,8 +47,7 @@ func TestEveryCodecRoundTrips(t *testing.T) {
 			if diff := cmp.Diff(want, sum); diff != "" {
 				t.Error(diff)
 			}
-			checked, err := Check(b, Limits{})
-			must.NoError(t, err)
+			checked := must.Get(Check(b, Limits{}))(t)
 			if diff := cmp.Diff(want, checked); diff != "" {
 				t.Error(diff)
 			}

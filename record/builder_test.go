@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -40,9 +41,7 @@ func TestBuilder(t *testing.T) {
 		if !bytes.Equal(got, want) || given != sum {
 			t.Fatalf("round %d, %d records: %d bytes, %+v; want %d, %+v", round, len(recs), len(got), given, len(want), sum)
 		}
-		if &got[0] != &buf[:1][0] {
-			t.Fatalf("round %d: %d bytes do not fit into the room of %d", round, len(got), size)
-		}
+		must.Equalf(t, &got[0], &buf[:1][0], "round %d: %d bytes do not fit into the room of %d", round, len(got), size)
 	}
 	b.Reset(nil, 1)
 	if got, sum := b.Finish(); len(got) > 0 || sum.Records > 0 {

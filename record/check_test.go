@@ -225,10 +225,8 @@ func TestCheckFollowsSequences(t *testing.T) {
 func TestCheckLimits(t *testing.T) {
 	big := []Record{{Value: make([]byte, 3<<20)}}
 	for codec := Gzip; codec <= Zstd; codec++ {
-		b, sum, err := Append(nil, big, EncodeOptions{Compression: codec})
-		must.NoError(t, err)
-		uncompressed, _, err := Append(nil, big, EncodeOptions{})
-		must.NoError(t, err)
+		b, sum := must.Get2(Append(nil, big, EncodeOptions{Compression: codec}))(t)
+		uncompressed, _ := must.Get2(Append(nil, big, EncodeOptions{}))(t)
 		plain := len(uncompressed) - BatchHeadSize
 		for _, c := range []struct {
 			name  string
@@ -269,12 +267,10 @@ func TestCheckLimits(t *testing.T) {
 func TestCheckCompressedForms(t *testing.T) {
 	plain := append(rawFields{key: -1, value: -1}.encode(), rawFields{offset: 1, key: -1, value: -1}.encode()...)
 	z := func(codec Compression) []byte {
-		b, err := deflate(codec, plain)
-		must.NoError(t, err)
+		b := must.Get(deflate(codec, plain))(t)
 		return b
 	}
-	wide, err := zstd.NewWriter(nil, zstd.WithWindowSize(16<<20), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(false))
-	must.NoError(t, err)
+	wide := must.Get(zstd.NewWriter(nil, zstd.WithWindowSize(16<<20), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(false)))(t)
 	var wideFrame bytes.Buffer
 	wide.Reset(&wideFrame)
 	wide.Write(plain)
@@ -330,8 +326,7 @@ func TestCheckCompressedForms(t *testing.T) {
 
 func TestStampAppendTime(t *testing.T) {
 	for codec := None; codec <= Zstd; codec++ {
-		b, _, err := Append(nil, twoRecords, EncodeOptions{Compression: codec})
-		must.NoError(t, err)
+		b, _ := must.Get2(Append(nil, twoRecords, EncodeOptions{Compression: codec}))(t)
 		b = append(b, b...)
 		Patch(b, 5, 1)
 		StampAppendTime(b, 777)

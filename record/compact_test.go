@@ -29,8 +29,7 @@ func keyed(t *testing.T, base int64, codec Compression, batches, n int) []byte {
 			}
 			recs = append(recs, r)
 		}
-		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{ID: 7, Epoch: 1, Sequence: int32(base)}})
-		must.NoError(t, err)
+		b, _ := must.Get2(Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{ID: 7, Epoch: 1, Sequence: int32(base)}}))(t)
 		base = Patch(b, base, 3)
 		all = append(all, b...)
 	}
@@ -58,8 +57,7 @@ func TestCompactor(t *testing.T) {
 	for round := range 300 {
 		codec := Compression(round % 5)
 		b := keyed(t, 40, codec, 1+rng.IntN(6), 1+rng.IntN(9))
-		before, err := Verify(b)
-		must.NoError(t, err)
+		before := must.Get(Verify(b))(t)
 		drop := rng.Float64()
 		if round%10 == 0 {
 			drop = float64(round / 10 % 2)

@@ -49,9 +49,7 @@ func TestEncodeObjectRefuses(t *testing.T) {
 			head: Head{Kind: KindData, Epoch: 7}, parts: [][]byte{a, b},
 			index: []IndexEntry{testEntry(ID{1}, 3, 10, a, sa), testEntry(ID{2}, 0, 0, b, sb)},
 		}
-		if _, err := EncodeObject(&o.head, nil, o.index, o.parts); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(EncodeObject(&o.head, nil, o.index, o.parts))(t)
 		change(&o)
 		if _, err := EncodeObject(&o.head, nil, o.index, o.parts); err == nil {
 			t.Errorf("%s: no error", name)
@@ -106,8 +104,7 @@ func TestPackOfSeveralEpochs(t *testing.T) {
 	b, sb := testBatches(t, 2, 3, 2, 5)
 	h := Head{Kind: KindPack, Epoch: 7}
 	index := []IndexEntry{testEntry(ID{1}, 3, 0, a, sa), testEntry(ID{1}, 3, 2, b, sb)}
-	prefix, err := EncodeObject(&h, nil, index, [][]byte{a, b})
-	must.NoError(t, err)
+	prefix := must.Get(EncodeObject(&h, nil, index, [][]byte{a, b}))(t)
 	o, err := DecodeObject(bytes.Join([][]byte{prefix, a, b}, nil))
 	if err != nil || !bytes.Equal(o.Batches(0), a) || !bytes.Equal(o.Batches(1), b) || o.Head.Records != 4 {
 		t.Fatalf("%+v, %v", o, err)
@@ -121,8 +118,7 @@ func TestObjectCRCRevealsDamage(t *testing.T) {
 	h := Head{Kind: KindData, Epoch: 7}
 	index := []IndexEntry{testEntry(ID{1}, 3, 0, a, sa)}
 	a[10_000] ^= 4
-	prefix, err := EncodeObject(&h, nil, index, [][]byte{a})
-	must.NoError(t, err)
+	prefix := must.Get(EncodeObject(&h, nil, index, [][]byte{a}))(t)
 	whole := append(prefix, a...)
 	if ObjectCRC32C(prefix, [][]byte{a}) == CRC32C(whole) {
 		t.Error("the checksum includes the damaged bytes")

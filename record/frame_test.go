@@ -26,8 +26,7 @@ func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (fra
 		sizes[i] = uint32(len(v))
 		recs[i] = Record{Timestamp: 5, Value: v}
 	}
-	f, err := NewFrame(sizes, 5, bytes.Repeat([]byte{0xaa}, FrameLen(sizes)))
-	must.NoError(t, err)
+	f := must.Get(NewFrame(sizes, 5, bytes.Repeat([]byte{0xaa}, FrameLen(sizes))))(t)
 	body := bytes.Join(values, nil)
 	src := bytes.NewReader(append(body, "next request"...))
 	r := read(src)
@@ -38,13 +37,9 @@ func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (fra
 	if rest, err := io.ReadAll(r); err != nil || string(rest) != "next request" {
 		t.Fatalf("left %q, %v", rest, err)
 	}
-	framed, sum, err := f.Finish()
-	must.NoError(t, err)
-	encoded, want, err := Append(nil, recs, EncodeOptions{})
-	must.NoError(t, err)
-	if diff := cmp.Diff(want, sum); diff != "" {
-		t.Fatal(diff)
-	}
+	framed, sum := must.Get2(f.Finish())(t)
+	encoded, want := must.Get2(Append(nil, recs, EncodeOptions{}))(t)
+	must.Equal(t, cmp.Diff(want, sum), "")
 	if f.Len() != len(framed) {
 		t.Fatalf("Len %d, %d bytes", f.Len(), len(framed))
 	}
@@ -89,9 +84,7 @@ func TestFrameEqualsAppend(t *testing.T) {
 			if err != nil || sum.Records != len(values) {
 				t.Fatalf("%+v, %v", sum, err)
 			}
-			if _, err := Verify(framed); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Verify(framed))(t)
 			for b := framed; len(b) > 0; {
 				batch, rest, err := Split(b)
 				if err != nil || len(batch) > BatchTarget && batch.Count() > 1 {
@@ -127,8 +120,7 @@ func TestFrameEqualsAppend(t *testing.T) {
 }
 
 func TestFrameTooFewBytes(t *testing.T) {
-	f, err := NewFrame([]uint32{3, 4}, 1, nil)
-	must.NoError(t, err)
+	f := must.Get(NewFrame([]uint32{3, 4}, 1, nil))(t)
 	n, err := f.ReadFrom(strings.NewReader("abcde"))
 	if n != 5 || !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "read record 2 of 2: 2 of 4 bytes: unexpected EOF" {
 		t.Errorf("%d, %v", n, err)
@@ -142,8 +134,7 @@ func TestFrameTooFewBytes(t *testing.T) {
 }
 
 func TestFrameReadNext(t *testing.T) {
-	f, err := NewFrame([]uint32{3, 0, 4}, 1, nil)
-	must.NoError(t, err)
+	f := must.Get(NewFrame([]uint32{3, 0, 4}, 1, nil))(t)
 	if _, _, err := f.Finish(); err == nil {
 		t.Error("Finish before the values: no error")
 	}
@@ -153,8 +144,7 @@ func TestFrameReadNext(t *testing.T) {
 	if err := f.ReadNext(strings.NewReader("x")); err == nil {
 		t.Error("one value too many: no error")
 	}
-	b, _, err := f.Finish()
-	must.NoError(t, err)
+	b, _ := must.Get2(f.Finish())(t)
 	var got []string
 	for _, r := range readAll(t, b, 0) {
 		got = append(got, string(r.Value))

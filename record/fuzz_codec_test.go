@@ -27,15 +27,13 @@ func inBatch(codec Compression, count uint8, maxTime int64, records []byte) []by
 // FuzzNested: Check and Reader treat any bytes the same, plain and in each codec.
 func FuzzNested(f *testing.F) {
 	for codec := None; codec <= Zstd; codec++ {
-		plain, _, err := Append(nil, sampleRecords(), EncodeOptions{})
-		must.NoError(f, err)
+		plain, _ := must.Get2(Append(nil, sampleRecords(), EncodeOptions{}))(f)
 		b := Batch(plain)
 		f.Add(uint8(codec), uint8(b.Count()), b.MaxTimestamp()-b.BaseTimestamp(), plain[BatchHeadSize:])
 	}
 	f.Fuzz(func(t *testing.T, which, count uint8, maxTime int64, records []byte) {
 		codec := 1 + Compression(which)%Zstd
-		small, err := deflate(codec, records)
-		must.NoError(t, err)
+		small := must.Get(deflate(codec, records))(t)
 		plain, nested := inBatch(None, count, maxTime, records), inBatch(codec, count, maxTime, small)
 		sum, err := Check(plain, fuzzLimits())
 		sum2, err2 := Check(nested, fuzzLimits())

@@ -25,8 +25,7 @@ func seed(f *testing.F, prefix string) {
 		f.Fatal("no golden files ", prefix, err)
 	}
 	for _, p := range paths {
-		text, err := os.ReadFile(p)
-		must.NoError(f, err)
+		text := must.Get(os.ReadFile(p))(f)
 		var digits strings.Builder
 		for line := range strings.Lines(string(text)) {
 			line, _, _ = strings.Cut(line, "#")

@@ -27,15 +27,13 @@ func golden(t *testing.T, name string, b []byte) []byte {
 		}
 		must.NoError(t, os.WriteFile(path, []byte(s.String()), 0o644))
 	}
-	text, err := os.ReadFile(path)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	var digits strings.Builder
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
 		digits.WriteString(strings.Join(strings.Fields(line), ""))
 	}
-	out, err := hex.DecodeString(digits.String())
-	must.NoError(t, err)
+	out := must.Get(hex.DecodeString(digits.String()))(t)
 	return out
 }
 
@@ -43,8 +41,7 @@ func TestGoldenBatches(t *testing.T) {
 	for codec := None; codec <= Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
 			recs := sampleRecords()
-			made, _, err := Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{4660, 2, 40}})
-			must.NoError(t, err)
+			made, _ := must.Get2(Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{4660, 2, 40}}))(t)
 			Patch(made, 1000, 3)
 			b := golden(t, "batch-"+codec.String(), made)
 			// the output of a compressor may change, but earlier output must stay readable
@@ -76,8 +73,7 @@ func TestGoldenObjects(t *testing.T) {
 			if !bytes.Equal(b, made) {
 				t.Error("EncodeObject makes other bytes")
 			}
-			o, err := DecodeObject(b)
-			must.NoError(t, err)
+			o := must.Get(DecodeObject(b))(t)
 			if o.Head != h || !bytes.Equal(o.State, state) || len(o.Index) != len(index) {
 				t.Errorf("%+v", o)
 			}
@@ -100,8 +96,7 @@ func TestGoldenVersion1(t *testing.T) {
 		if !gz && !bytes.Equal(b, made.Bytes()) {
 			t.Errorf("EncodeV1 makes %x", made.Bytes())
 		}
-		f, err := DecodeV1(b, 0)
-		must.NoError(t, err)
+		f := must.Get(DecodeV1(b, 0))(t)
 		if diff := cmp.Diff([]string{"AAA", "BBBBB", "", "C"}, valuesV1(f)); diff != "" || f.Time != 1_700_000_000_000_123 {
 			t.Errorf("%s: %d, %s", name, f.Time, diff)
 		}

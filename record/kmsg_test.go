@@ -88,25 +88,19 @@ func genRecords(rt *rapid.T) []Record {
 func TestAgreesWithKmsg(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		recs := genRecords(rt)
-		ours, sum, err := Append(nil, recs, EncodeOptions{})
-		must.NoError(rt, err)
+		ours, sum := must.Get2(Append(nil, recs, EncodeOptions{}))(rt)
 		if theirs := kmsgEncode(recs, nil); !bytes.Equal(ours, theirs) {
 			rt.Fatalf("ours %x\ntheirs %x", ours, theirs)
 		}
-		checked, err := Check(ours, Limits{})
-		must.NoError(rt, err)
-		if diff := cmp.Diff(sum, checked); diff != "" {
-			rt.Fatal(diff)
-		}
+		checked := must.Get(Check(ours, Limits{}))(rt)
+		must.Equal(rt, cmp.Diff(sum, checked), "")
 		base := rapid.Int64Range(0, 1<<50).Draw(rt, "base")
 		Patch(ours, base, 3)
 		for i := range recs {
 			recs[i].Offset = base + int64(i)
 		}
 		back, kbs := kmsgDecode(rt, ours)
-		if diff := cmp.Diff(recs, back); diff != "" {
-			rt.Fatal(diff)
-		}
+		must.Equal(rt, cmp.Diff(recs, back), "")
 		b, kb := Batch(ours), kbs[0]
 		got := []any{
 			b.BaseOffset(), b.LeaderEpoch(), b.Attributes(), b.LastOffsetDelta(), b.BaseTimestamp(), b.MaxTimestamp(),
@@ -116,12 +110,8 @@ func TestAgreesWithKmsg(t *testing.T) {
 			kb.FirstOffset, kb.PartitionLeaderEpoch, kb.Attributes, kb.LastOffsetDelta, kb.FirstTimestamp, kb.MaxTimestamp,
 			kb.ProducerID, kb.ProducerEpoch, kb.FirstSequence, kb.NumRecords, kb.CRC,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			rt.Fatal(diff)
-		}
-		if diff := cmp.Diff(recs, readAll(t, ours, base)); diff != "" {
-			rt.Fatal(diff)
-		}
+		must.Equal(rt, cmp.Diff(want, got), "")
+		must.Equal(rt, cmp.Diff(recs, readAll(t, ours, base)), "")
 	})
 }
 
@@ -130,8 +120,7 @@ func TestAppendCutsAtTheTarget(t *testing.T) {
 	for i, n := range []int{10, BatchTarget - 200, 300, BatchTarget, 5, 5} {
 		recs = append(recs, Record{Offset: int64(i), Timestamp: int64(1000 - i), Value: make([]byte, n)})
 	}
-	b, sum, err := Append(nil, recs, EncodeOptions{Producer: &Producer{1, 1, 1<<31 - 2}})
-	must.NoError(t, err)
+	b, sum := must.Get2(Append(nil, recs, EncodeOptions{Producer: &Producer{1, 1, 1<<31 - 2}}))(t)
 	back, kbs := kmsgDecode(t, b)
 	if diff := cmp.Diff(recs, back); diff != "" {
 		t.Error(diff)
@@ -143,8 +132,7 @@ func TestAppendCutsAtTheTarget(t *testing.T) {
 	if !cmp.Equal(counts, []int32{2, 1, 1, 2}) || !cmp.Equal(sequences, []int32{1<<31 - 2, 0, 1, 2}) {
 		t.Errorf("records %v, sequences %v", counts, sequences)
 	}
-	checked, err := Check(b, Limits{BatchBytes: 2 * BatchTarget})
-	must.NoError(t, err)
+	checked := must.Get(Check(b, Limits{BatchBytes: 2 * BatchTarget}))(t)
 	if diff := cmp.Diff(sum, checked); diff != "" || sum.Batches != 4 || sum.MinTimestamp != 995 || sum.MaxTimestamp != 1000 {
 		t.Errorf("%+v %s", sum, diff)
 	}

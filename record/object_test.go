@@ -21,8 +21,7 @@ func testBatches(t testing.TB, n, size int, base int64, epoch int32) ([]byte, Su
 	for i := range recs {
 		recs[i] = Record{Timestamp: 1_700_000_000_000 + int64(i), Value: bytes.Repeat([]byte{byte('a' + i%26)}, size)}
 	}
-	b, sum, err := Append(nil, recs, EncodeOptions{})
-	must.NoError(t, err)
+	b, sum := must.Get2(Append(nil, recs, EncodeOptions{}))(t)
 	Patch(b, base, epoch)
 	return b, sum
 }
@@ -51,14 +50,12 @@ func testObject(t testing.TB, kind Kind) (h Head, state []byte, index []IndexEnt
 		a, sa := testBatches(t, 2, 3, 10, epoch)
 		b, sb := testBatches(t, 1, 0, 0, epoch)
 		c, sc := testBatches(t, 3, 8, 1, epoch)
-		both, err := Verify(append(bytes.Clone(b), c...))
-		must.NoError(t, err)
+		both := must.Get(Verify(append(bytes.Clone(b), c...)))(t)
 		index = []IndexEntry{testEntry(ID{1}, 3, 10, a, sa), testEntry(ID{2}, 0, 0, append(bytes.Clone(b), c...), both)}
 		index[1].MinTime, index[1].MaxTime = min(sb.MinTimestamp, sc.MinTimestamp), max(sb.MaxTimestamp, sc.MaxTimestamp)
 		parts = [][]byte{append(a, b...), nil, c}
 	}
-	prefix, err := EncodeObject(&h, state, index, parts)
-	must.NoError(t, err)
+	prefix := must.Get(EncodeObject(&h, state, index, parts))(t)
 	object = bytes.Clone(prefix)
 	for _, p := range parts {
 		object = append(object, p...)
@@ -73,8 +70,7 @@ func TestObjectRoundTrip(t *testing.T) {
 	for _, kind := range []Kind{KindData, KindSeal, KindPack} {
 		t.Run(kind.String(), func(t *testing.T) {
 			h, state, index, b := testObject(t, kind)
-			o, err := DecodeObject(b)
-			must.NoError(t, err)
+			o := must.Get(DecodeObject(b))(t)
 			if diff := cmp.Diff(h, o.Head); diff != "" {
 				t.Error(diff)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -24,12 +25,8 @@ func TestDecompressedSize(t *testing.T) {
 			if codec == record.None {
 				return
 			}
-			if _, err := b.DecompressedSize(plain - 1); !errors.Is(err, record.ErrTooLarge) {
-				t.Errorf("a byte less: %v", err)
-			}
-			if _, err := record.Batch(b[:len(b)-1]).DecompressedSize(plain); !errors.Is(err, record.ErrCorrupt) {
-				t.Errorf("cut short: %v", err)
-			}
+			check.ErrorIsf(t, check.Err(b.DecompressedSize(plain-1)), record.ErrTooLarge, "a byte less")
+			check.ErrorIsf(t, check.Err(record.Batch(b[:len(b)-1]).DecompressedSize(plain)), record.ErrCorrupt, "cut short")
 			own := codec != record.Gzip // blocks and windows, which can be as large as the records
 			if n := allocated(func() { _, _ = b.DecompressedSize(plain) }); n > 1<<20 && !own {
 				t.Errorf("%d bytes allocated for the size", n)

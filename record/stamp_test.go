@@ -24,8 +24,7 @@ func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
 		if err != nil || sum.Batches != len(recs) {
 			t.Fatalf("%+v, %v", sum, err)
 		}
-		got, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
-		must.NoError(t, err)
+		got, _ := must.Get2(Append(nil, recs, EncodeOptions{Compression: codec}))(t)
 		StampProducer(got, p)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: differs", codec)
@@ -56,8 +55,7 @@ func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 			}
 			recs = append(recs, some...)
 		}
-		before, err := Check(sent, Limits{})
-		must.NoError(rt, err)
+		before := must.Get(Check(sent, Limits{}))(rt)
 		base := rapid.Int64Range(0, 1<<50).Draw(rt, "base")
 		Patch(sent, base, 3)
 		stored = bytes.Clone(sent)
@@ -73,9 +71,7 @@ func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 			want[i].MaxTimestamp = now
 			want[i].CRC = int32(CRC32C(want[i].AppendTo(nil)[posAttributes:]))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			rt.Fatal(diff)
-		}
+		must.Equal(rt, cmp.Diff(want, got), "")
 		after, err := Verify(stored)
 		before.MinTimestamp, before.MaxTimestamp = now, now
 		if err != nil || after != before {
@@ -84,9 +80,7 @@ func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 		for i := range recs {
 			recs[i].Offset, recs[i].Timestamp = base+int64(i), now
 		}
-		if diff := cmp.Diff(recs, readAll(t, stored, base)); diff != "" {
-			rt.Fatal(diff)
-		}
+		must.Equal(rt, cmp.Diff(recs, readAll(t, stored, base)), "")
 		var invalid *InvalidError
 		if _, err := Check(stored, Limits{}); !errors.As(err, &invalid) || invalid.Field != FieldAttributes {
 			rt.Fatalf("sent by a client: %v", err)
@@ -113,14 +107,12 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 		recs[i] = Record{Key: []byte{byte(i)}, Value: bytes.Repeat([]byte{'v'}, 50), Timestamp: int64(100 + i)}
 	}
 	for codec := None; codec <= Zstd; codec++ {
-		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
-		must.NoError(t, err)
+		b, _ := must.Get2(Append(nil, recs, EncodeOptions{Compression: codec}))(t)
 		Patch(b, 20, 1)
 		StampAppendTime(b, 7_000)
 		for left := range 4 { // none to three records are kept
 			var c Compactor
-			out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return e.Offset%3 == 0 && e.Offset < 20+3*int64(left) })
-			must.NoError(t, err)
+			out, sum := must.Get2(c.Append(nil, b, func(e *CompactEntry) bool { return e.Offset%3 == 0 && e.Offset < 20+3*int64(left) }))(t)
 			if sum.Span != 9 || sum.Records != left || sum.MinTimestamp != 7_000 || sum.MaxTimestamp != 7_000 {
 				t.Errorf("%s: %+v", codec, sum)
 			}

@@ -17,8 +17,7 @@ import (
 // unhex reads hex digits, ignoring spaces.
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	must.NoError(t, err)
+	b := must.Get(hex.DecodeString(strings.Join(strings.Fields(s), "")))(t)
 	return b
 }
 
@@ -43,9 +42,7 @@ func gzipped(t testing.TB, parts ...[]byte) []byte {
 	var out bytes.Buffer
 	for _, p := range parts {
 		w := stdgzip.NewWriter(&out)
-		if _, err := w.Write(p); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(p))(t)
 		must.NoError(t, w.Close())
 	}
 	return out.Bytes()
@@ -118,8 +115,7 @@ func TestVersion1Refuses(t *testing.T) {
 func TestVersion1Offsets(t *testing.T) {
 	good := unhex(t, offsetsV1)
 	want := OffsetsV1{Time: 0x0102030405060708, Offsets: []uint64{0, 0x0100000000000005}}
-	got, err := DecodeOffsetsV1(good)
-	must.NoError(t, err)
+	got := must.Get(DecodeOffsetsV1(good))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

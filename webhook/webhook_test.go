@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -29,8 +29,7 @@ const (
 
 func secretOf(t testing.TB, text string) webhook.Secret {
 	t.Helper()
-	s, err := webhook.ParseSecret(text)
-	must.NoError(t, err)
+	s := must.Get(webhook.ParseSecret(text))(t)
 	return s
 }
 
@@ -43,9 +42,7 @@ func TestPublishedVector(t *testing.T) {
 	want := http.Header{
 		"Webhook-Id": {vectorID}, "Webhook-Timestamp": {strconv.Itoa(vectorUnix)}, "Webhook-Signature": {vectorSum},
 	}
-	if fmt.Sprint(h) != fmt.Sprint(want) {
-		t.Fatalf("headers %v, want %v", h, want)
-	}
+	must.Equalf(t, fmt.Sprint(h), fmt.Sprint(want), "headers %v, want %v", h, want)
 	v := webhook.Verifier{Secrets: []webhook.Secret{secret}, Now: clockAt(time.Unix(vectorUnix, 0))}
 	got, err := v.Verify(h, []byte(vectorBody))
 	if err != nil || got.ID != vectorID || got.SentAt.Unix() != vectorUnix || string(got.Body) != vectorBody {
@@ -103,9 +100,7 @@ func TestVerifyRefuses(t *testing.T) {
 				body = vectorBody
 			}
 			v := webhook.Verifier{Secrets: []webhook.Secret{other, secret}, Now: clockAt(clock)}
-			if _, err := v.Verify(h, []byte(body)); !errors.Is(err, tt.want) {
-				t.Errorf("error %v, want %v", err, tt.want)
-			}
+			check.ErrorIsf(t, check.Err(v.Verify(h, []byte(body))), tt.want, "error")
 		})
 	}
 }
@@ -123,9 +118,7 @@ func TestRotation(t *testing.T) {
 		{[]webhook.Secret{other, fresh, old}, nil},
 		{[]webhook.Secret{other}, webhook.ErrSignature},
 	} {
-		if _, err := (&webhook.Verifier{Secrets: tt.secrets}).Verify(h, nil); !errors.Is(err, tt.want) {
-			t.Errorf("with %d secrets: %v, want %v", len(tt.secrets), err, tt.want)
-		}
+		check.ErrorIsf(t, check.Err((&webhook.Verifier{Secrets: tt.secrets}).Verify(h, nil)), tt.want, "with %d secrets", len(tt.secrets))
 	}
 	if _, err := (&webhook.Verifier{}).Verify(h, nil); err == nil {
 		t.Error("a verifier without secrets has verified")
@@ -179,9 +172,7 @@ func TestParseSecret(t *testing.T) {
 		{"whsec_" + strings.Repeat("A", 1<<20), false},
 	} {
 		s, err := webhook.ParseSecret(tt.text)
-		if (err == nil) != tt.ok {
-			t.Errorf("%.40q: error %v", tt.text, err)
-		}
+		check.Equalf(t, (err == nil), tt.ok, "%.40q: error %v", tt.text, err)
 		if err == nil && s.Reveal() != tt.text {
 			t.Errorf("%q: Reveal returns %q", tt.text, s.Reveal())
 		}
@@ -201,8 +192,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%c", "%b"} {
 		fmt.Fprintf(&out, verb+" "+verb+" "+verb+"\n", secret, inside, []webhook.Secret{secret})
 	}
-	encoded, err := json.Marshal(map[string]any{"secret": secret})
-	must.NoError(t, err)
+	encoded := must.Get(json.Marshal(map[string]any{"secret": secret}))(t)
 	out.Write(encoded)
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "secret", secret, "inside", inside)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "secret", secret)
@@ -224,9 +214,7 @@ func TestReceiveReadsNoMoreThanItsLimit(t *testing.T) {
 		body := make([]byte, tt.size)
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		must.NoError(t, webhook.Sign(r.Header, "a", time.Now(), body, secret))
-		if _, err := v.Receive(r); !errors.Is(err, tt.want) {
-			t.Errorf("a body of %d bytes: %v, want %v", tt.size, err, tt.want)
-		}
+		check.ErrorIsf(t, check.Err(v.Receive(r)), tt.want, "a body of %d bytes", tt.size)
 	}
 }
 
@@ -262,8 +250,6 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("verified %q at %q as %q at %v", id, timestamp, got.ID, got.SentAt)
 		}
 		sum := strings.TrimRight(strings.TrimPrefix(again.Get(webhook.HeaderSignature), "v1,"), "=")
-		if !strings.Contains(strings.NewReplacer("\r", "", "\n", "").Replace(signature), sum[:len(sum)-1]) {
-			t.Errorf("verified by %q, the signature is %q", signature, sum)
-		}
+		check.Containsf(t, strings.NewReplacer("\r", "", "\n", "").Replace(signature), sum[:len(sum)-1], "verified by %q, the signature is %q", signature, sum)
 	})
 }

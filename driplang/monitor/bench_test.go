@@ -28,10 +28,8 @@ var data = []byte(`{"user":{"id":17,"plan":"pro"},"items":[{"sku":"x-1","n":2}],
 
 func compile(t testing.TB, text string) *Program {
 	t.Helper()
-	e, err := driplang.Parse(text)
-	must.NoError(t, err)
-	p, err := Compile(e, Options{})
-	must.NoError(t, err)
+	e := must.Get(driplang.Parse(text))(t)
+	p := must.Get(Compile(e, Options{}))(t)
 	return p
 }
 

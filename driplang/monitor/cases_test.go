@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -47,18 +48,13 @@ func TestCases(t *testing.T) {
 }
 
 func checkCase(t *testing.T, e driplang.Expr, c *driplangtest.Case) {
-	p, err := Compile(e, Options{})
-	must.NoError(t, err)
-	if (p.Initially() == True) != c.Initially {
-		t.Errorf("initially %v", p.Initially())
-	}
+	p := must.Get(Compile(e, Options{}))(t)
+	check.Equalf(t, (p.Initially() == True), c.Initially, "initially %v", p.Initially())
 	f := &follower{m: New(p), policy: c.Policy}
 	f.follow(caseHistory(c), millis(c.At))
 	plain := &follower{m: New(p)}
 	plain.follow(caseHistory(c), millis(c.At))
-	if got := plain.m.Value() == True; got != c.Value {
-		t.Errorf("%s at %s is %v: %s", c.Expr, c.At, plain.m.Value(), c.Why)
-	}
+	check.Equalf(t, plain.m.Value() == True, c.Value, "%s at %s is %v: %s", c.Expr, c.At, plain.m.Value(), c.Why)
 	var fires []time.Time
 	for _, at := range f.fires {
 		fires = append(fires, time.UnixMilli(driplangtest.Base.UnixMilli()+at).UTC())

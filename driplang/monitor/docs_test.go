@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -15,8 +16,7 @@ import (
 var docRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([A-Z]@.*) \\| (true|false|pending)\\b")
 
 func TestExamplesOfDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/reference/driplang.md")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/reference/driplang.md"))(t)
 	rows := docRow.FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 14 {
 		t.Fatalf("only %d examples found", len(rows))
@@ -27,8 +27,7 @@ func TestExamplesOfDocs(t *testing.T) {
 			t.Errorf("%s: %v", row[1], err)
 			continue
 		}
-		p, err := Compile(e, Options{Pending: true})
-		must.NoError(t, err)
+		p := must.Get(Compile(e, Options{Pending: true}))(t)
 		f := follower{m: New(p)}
 		for event := range strings.FieldsSeq(row[2]) {
 			name, at, _ := strings.Cut(event, "@")
@@ -38,16 +37,13 @@ func TestExamplesOfDocs(t *testing.T) {
 			f.advance(millis(driplangtest.Instant(t, at)) - 1)
 			f.step(testEvent{name: name, at: millis(driplangtest.Instant(t, at))})
 		}
-		if got := f.m.Value().String(); got != row[3] {
-			t.Errorf("%s after %s is %s", row[0], row[2], got)
-		}
+		check.Equalf(t, f.m.Value().String(), row[3], "%s after %s", row[0], row[2])
 	}
 }
 
 // TestExpressionsOfGuide: each expression in the first table of docs/guide/driplang.md compiles.
 func TestExpressionsOfGuide(t *testing.T) {
-	text, err := os.ReadFile("../../docs/guide/driplang.md")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/guide/driplang.md"))(t)
 	rows := regexp.MustCompile("(?m)^\\| [^|`]+ \\| `([^`]+)` \\|$").FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 12 {
 		t.Fatalf("only %d expressions found", len(rows))

@@ -19,8 +19,7 @@ func trace(t *testing.T, text string, history []testEvent, horizon int64) []Valu
 	if err != nil {
 		return nil
 	}
-	p, err := Compile(e, Options{Pending: true})
-	must.NoError(t, err)
+	p := must.Get(Compile(e, Options{Pending: true}))(t)
 	m := New(p)
 	values := []Value{m.Value()}
 	k := 0
@@ -125,8 +124,7 @@ func TestLawOnlyMentionedNamesMatter(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		p, err := Compile(e, Options{})
-		must.NoError(t, err)
+		p := must.Get(Compile(e, Options{}))(t)
 		with, without := &follower{m: New(p)}, &follower{m: New(p)}
 		with.follow(history, 60)
 		without.follow(slices.DeleteFunc(slices.Clone(history), func(h testEvent) bool { return p.Match(h.name, []byte(h.data)) == 0 }), 60)
@@ -146,8 +144,7 @@ func TestLawSettledWindows(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		p, err := Compile(e, Options{Pending: true})
-		must.NoError(t, err)
+		p := must.Get(Compile(e, Options{Pending: true}))(t)
 		m, settled := New(p), Pending
 		for _, h := range history {
 			if h.at > 6 && settled == Pending {
@@ -184,8 +181,7 @@ func TestStateStaysSmall(t *testing.T) {
 		if err != nil || slices.ContainsFunc(e.Warnings(), func(w driplang.Warning) bool { return w.Kind == driplang.KeepsManyInstances }) {
 			continue
 		}
-		p, err := Compile(e, Options{})
-		must.NoError(t, err)
+		p := must.Get(Compile(e, Options{}))(t)
 		m, r := New(p), rand.New(rand.NewPCG(seed, 1))
 		for i := range 150 {
 			m.Step(p.Match(string(rune('A'+r.IntN(4))), []byte(`{"x":1}`)), int64(i/3), uint64(i))

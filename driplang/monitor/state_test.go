@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -53,9 +54,7 @@ func TestStateIsStable(t *testing.T) {
 	if at, ok := fresh.Next(); !ok || at != 1_700_000_000_000+7*day {
 		t.Errorf("next %d, %v", at, ok)
 	}
-	if v := fresh.Advance(1_700_000_000_000 + 7*day); v != True {
-		t.Errorf("after a week %v", v)
-	}
+	check.Equalf(t, fresh.Advance(1_700_000_000_000+7*day), True, "after a week")
 	if got := fresh.MatchedEvents(nil); !slices.Equal(got, []uint64{4711}) {
 		t.Errorf("matched events %v", got)
 	}
@@ -105,21 +104,15 @@ func TestLoadRefuses(t *testing.T) {
 		"too long":             make([]byte, MaxState+1),
 		"a time out of bounds": append(slices.Clone(good[:3]), binary.AppendVarint(nil, math.MaxInt64)...),
 	} {
-		if err := m.Load(bad); !errors.Is(err, ErrState) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, m.Load(bad), ErrState, "%s", name)
 		if state := m.AppendState(nil); len(state) != 0 || m.Value() != False {
 			t.Errorf("%s: the monitor is not reset: %x", name, state)
 		}
 	}
 	for n := 1; n < len(good); n++ {
-		if err := m.Load(good[:n]); !errors.Is(err, ErrState) {
-			t.Errorf("%d of %d bytes: %v", n, len(good), err)
-		}
+		check.ErrorIsf(t, m.Load(good[:n]), ErrState, "%d of %d bytes", n, len(good))
 	}
-	if err := New(other).Load(good); !errors.Is(err, ErrState) {
-		t.Errorf("a state of another expression: %v", err)
-	}
+	check.ErrorIsf(t, New(other).Load(good), ErrState, "a state of another expression")
 	if err := m.Load(good); err != nil || m.Instances() != 1 {
 		t.Errorf("%v, %d instances", err, m.Instances())
 	}
@@ -145,9 +138,7 @@ func TestInstancesAreBounded(t *testing.T) {
 	if at, ok := fresh.Next(); !ok || at != 20*day {
 		t.Errorf("next %d, %v", at, ok)
 	}
-	if v := fresh.Advance(20*day - 1); v != Pending {
-		t.Errorf("before the first window ends: %v", v)
-	}
+	check.Equalf(t, fresh.Advance(20*day-1), Pending, "before the first window ends")
 	if v := fresh.Advance(20 * day); v != True || len(fresh.AppendState(nil)) > 30 {
 		t.Errorf("when it ends: %v, %d bytes", v, len(fresh.AppendState(nil)))
 	}
@@ -290,10 +281,8 @@ func TestSettledOfDeepExpressions(t *testing.T) {
 			text = "((" + text + ") OR c)"
 		}
 	}
-	e, err := driplang.Parse("s THEN (" + text + " WITHIN 1h)")
-	must.NoError(t, err)
-	p, err := Compile(e, Options{})
-	must.NoError(t, err)
+	e := must.Get(driplang.Parse("s THEN (" + text + " WITHIN 1h)"))(t)
+	p := must.Get(Compile(e, Options{}))(t)
 	m := New(p)
 	for i, name := range []string{"s", "b", "s", "a"} {
 		m.Step(p.Match(name, nil), int64(i), uint64(i))

@@ -80,18 +80,15 @@ func print(a story.Answer) string {
 
 // TestStoriesOfReference compares the stories in docs/reference/driplang.md.
 func TestStoriesOfReference(t *testing.T) {
-	text, err := os.ReadFile("../../docs/reference/driplang.md")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/reference/driplang.md"))(t)
 	_, section, _ := strings.Cut(string(text), "\n## In stories\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	expr := regexp.MustCompile("The stories of `([^`]+)`").FindStringSubmatch(section)
 	if expr == nil {
 		t.Fatal("no expression")
 	}
-	e, err := driplang.Parse(expr[1])
-	must.NoError(t, err)
-	a, err := story.Of(e)
-	must.NoError(t, err)
+	e := must.Get(driplang.Parse(expr[1]))(t)
+	a := must.Get(story.Of(e))(t)
 	var want strings.Builder
 	for i, s := range a.Stories {
 		fmt.Fprintf(&want, "| %d | %s | ", i+1, s.Text)

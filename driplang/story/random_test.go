@@ -55,8 +55,7 @@ func TestStoriesOfRandomExpressions(t *testing.T) {
 // firing looks for a history of at most three events that fires.
 func firing(t *testing.T, e driplang.Expr) []driplangtest.Event {
 	t.Helper()
-	p, err := monitor.Compile(e, monitor.Options{})
-	must.NoError(t, err)
+	p := must.Get(monitor.Compile(e, monitor.Options{}))(t)
 	m := monitor.New(p)
 	var letters []driplangtest.Event
 	for _, name := range e.Names() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func rule(principal string, t access.ResourceType, pattern string, o access.Operation) access.Rule {
@@ -79,9 +80,7 @@ func TestRules(t *testing.T) {
 			for want, list := range map[bool][]string{true: c.allowed, false: c.refused} {
 				for _, text := range list {
 					q := request(t, text)
-					if got := g.Allow(q, "192.0.2.1"); got != want {
-						t.Errorf("%s: allowed %v, want %v", text, got, want)
-					}
+					check.Equalf(t, g.Allow(q, "192.0.2.1"), want, "%s: allowed", text)
 				}
 			}
 		})
@@ -237,13 +236,9 @@ func TestTokens(t *testing.T) {
 		if i < len(access.TokenPrefix) {
 			want = access.ErrNotToken
 		}
-		if _, err := access.ParseToken(bad); !errors.Is(err, want) {
-			t.Errorf("%q: %v, want %v", bad, err, want)
-		}
+		check.ErrorIsf(t, check.Err(access.ParseToken(bad)), want, "%q", bad)
 		if i >= len(access.TokenPrefix) { // cut off
-			if _, err := access.ParseToken(token[:i]); !errors.Is(err, access.ErrMistyped) {
-				t.Errorf("%q: %v", token[:i], err)
-			}
+			check.ErrorIsf(t, check.Err(access.ParseToken(token[:i])), access.ErrMistyped, "%q", token[:i])
 		}
 	}
 	for _, bad := range []string{"", "seb_", "seb___", "key", token + "0", strings.Repeat("seb_a", 100)} {
@@ -252,9 +247,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]bool{"seb": false, "": false, "a": true, "A": false, "a_b": false, strings.Repeat("a", 65): false} {
-		if access.ValidTokenID(id) != want {
-			t.Errorf("ID %q: valid %v", id, !want)
-		}
+		check.Equalf(t, access.ValidTokenID(id), want, "ID %q: valid %v", id, !want)
 	}
 }
 
@@ -278,9 +271,7 @@ func TestQuotaFor(t *testing.T) {
 	table.Apply(&access.Change{PutQuotas: []access.Quota{{Principal: access.Any, Requests: 1}, {Principal: "ann", ProduceBytes: 2}}})
 	before := table.Share()
 	for principal, want := range map[string]access.Quota{"ann": {Principal: "ann", ProduceBytes: 2}, "bob": {Principal: access.Any, Requests: 1}} {
-		if got := table.QuotaFor(principal); got != want {
-			t.Errorf("quota of %s: %+v, want %+v", principal, got, want)
-		}
+		check.Equalf(t, table.QuotaFor(principal), want, "quota of %s", principal)
 	}
 	table.Apply(&access.Change{DeleteQuotas: []string{access.Any, "unknown"}, PutQuotas: []access.Quota{{Principal: "ann", Requests: 3}}})
 	if got := table.Quotas(); len(got) != 1 || got[0] != (access.Quota{Principal: "ann", Requests: 3}) || table.Memory() <= 0 {
@@ -293,9 +284,7 @@ func TestQuotaFor(t *testing.T) {
 		t.Errorf("a shared table changed: %+v", got)
 	}
 	table.Apply(&access.Change{DeleteQuotas: []string{"ann"}})
-	if table.Memory() != 0 {
-		t.Errorf("%d bytes without entries", table.Memory())
-	}
+	check.Equalf(t, table.Memory(), 0, "bytes without entries")
 }
 
 func TestQuotaCheck(t *testing.T) {

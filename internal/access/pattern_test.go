@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestPatterns(t *testing.T) {
@@ -21,9 +22,7 @@ func TestPatterns(t *testing.T) {
 		if err != nil || name != want.Name || prefix != want.Prefix {
 			t.Errorf("%q: name %q, prefix %v, %v", text, name, prefix, err)
 		}
-		if got := want.Pattern(); got != text {
-			t.Errorf("%+v: pattern %q, want %q", want, got, text)
-		}
+		check.Equalf(t, want.Pattern(), text, "%+v: pattern", want)
 	}
 	for _, text := range []string{"**", "a*b", "*a", `a\`, `a\b`} {
 		if name, prefix, err := access.ParsePattern(text); !errors.Is(err, access.ErrPattern) {

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -125,9 +126,7 @@ func TestSampler(t *testing.T) {
 				t.Errorf("Take is due at %v", next)
 			}
 		})
-		if len(w.events) != 1 {
-			t.Errorf("%d records", len(w.events))
-		}
+		check.Equalf(t, len(w.events), 1, "records")
 	})
 	t.Run("nil", func(*testing.T) { (*audit.Sampler)(nil).Add("u", denied(1)) })
 }

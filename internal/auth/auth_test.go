@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -84,15 +85,13 @@ func allow(t access.ResourceType, name string, o access.Operation) access.Rule {
 // create creates a token with the root key.
 func (w *world) create(spec auth.TokenSpec) string {
 	w.t.Helper()
-	_, token, err := w.a.CreateToken(w.t.Context(), w.a.Root(), spec)
-	must.NoError(w.t, err)
+	_, token := must.Get2(w.a.CreateToken(w.t.Context(), w.a.Root(), spec))(w.t)
 	return token
 }
 
 func (w *world) login(token string) *auth.Identity {
 	w.t.Helper()
-	i, err := w.a.Key(w.t.Context(), token, "192.0.2.1:5")
-	must.NoError(w.t, err)
+	i := must.Get(w.a.Key(w.t.Context(), token, "192.0.2.1:5"))(w.t)
 	return i
 }
 
@@ -132,12 +131,10 @@ func TestLifeOfAToken(t *testing.T) {
 	w.refused(strings.Replace(token, "seb_o", "seb_a", 1), access.ErrMistyped)
 	w.refused(access.FormatToken("orders", strings.Repeat("a", 32)), auth.ErrUnauthenticated)
 
-	_, second, err := w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour)
-	must.NoError(t, err)
+	_, second := must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour))(t)
 	w.login(token)
 	w.login(second)
-	_, third, err := w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour)
-	must.NoError(t, err)
+	_, third := must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour))(t)
 	w.refused(token, auth.ErrUnauthenticated) // at most two tokens
 	if i.Valid() {
 		t.Error("the session of the oldest token is valid after two rotations")
@@ -153,9 +150,7 @@ func TestLifeOfAToken(t *testing.T) {
 	if left := w.b.Access().RulesOf("orders"); len(left) > 0 {
 		t.Errorf("rules of the revoked token: %v", left)
 	}
-	if err := w.a.RevokeToken(t.Context(), "orders"); !errors.Is(err, auth.ErrUnknownToken) {
-		t.Errorf("second revocation: %v", err)
-	}
+	check.ErrorIsf(t, w.a.RevokeToken(t.Context(), "orders"), auth.ErrUnknownToken, "second revocation")
 }
 
 // TestNothingIsStoredAfterARevocation: an append that was allowed before a revocation, and reaches
@@ -164,9 +159,7 @@ func TestLifeOfAToken(t *testing.T) {
 // none once its secret is revoked. Without a secret it is one with a certificate.
 func TestOnBehalf(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}))(t)
 	token := w.create(auth.TokenSpec{ID: "ann", Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}})
 	origin := w.login(token).Origin()
 	ann := w.a.OnBehalf(origin.Principal, origin.Secret, time.Time{}, "192.0.2.1:5")
@@ -175,9 +168,7 @@ func TestOnBehalf(t *testing.T) {
 		if i.Root() || i.Name() != "ann" || i.Err() != nil || i.Allow(access.Write, access.Topic, "other") {
 			t.Errorf("%s: %v", i.Name(), i.Err())
 		}
-		if err := w.appendAs(i, "orders")(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, w.appendAs(i, "orders")())
 	}
 	if !w.a.OnBehalf(access.RootID, 0, time.Time{}, "").Root() || w.a.OnBehalf("ann", origin.Secret+1, time.Time{}, "").Valid() {
 		t.Error("the root key, or a secret that does not exist")
@@ -194,9 +185,7 @@ func TestOnBehalf(t *testing.T) {
 func TestNothingIsStoredAfterARevocation(t *testing.T) {
 	w := newWorld(t)
 	rule := allow(access.Topic, "orders", access.Write)
-	if _, err := w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}))(t)
 	for name, revoke := range map[string]func(id string) error{
 		"revoked": func(id string) error { return w.a.RevokeToken(t.Context(), id) },
 		"rotated": func(id string) error {
@@ -215,17 +204,14 @@ func TestNothingIsStoredAfterARevocation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, token, err := w.a.CreateToken(t.Context(), w.a.Root(), auth.TokenSpec{Rules: []access.Rule{rule}})
-			must.NoError(t, err)
+			p, token := must.Get2(w.a.CreateToken(t.Context(), w.a.Root(), auth.TokenSpec{Rules: []access.Rule{rule}}))(t)
 			i := w.login(token)
 			if err := w.appendAs(i, "orders")(); err != nil {
 				t.Fatalf("append before: %v", err)
 			}
 			late := w.appendAs(i, "orders")
 			must.NoError(t, revoke(p.ID))
-			if err := late(); !errors.Is(err, state.ErrUnauthorized) {
-				t.Errorf("append after: %v, want %v", err, state.ErrUnauthorized)
-			}
+			check.ErrorIsf(t, late(), state.ErrUnauthorized, "append after")
 			if _, ok := i.Check(access.Write, access.Topic, "orders"); ok {
 				t.Error("a new append is allowed")
 			}
@@ -271,9 +257,7 @@ func TestATokenGrantsOnlyWhatItHas(t *testing.T) {
 		}, auth.ErrBeyondIssuer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := c.do(); !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
+			check.ErrorIs(t, c.do(), c.want)
 		})
 	}
 	p, _, err := w.a.CreateToken(t.Context(), issuer, auth.TokenSpec{})
@@ -313,13 +297,9 @@ func TestInvalidRules(t *testing.T) {
 	} {
 		r := rule
 		change(&r)
-		if err := w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil); !errors.Is(err, state.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil), state.ErrInvalid, "%s", name)
 	}
-	if n := len(w.b.Access().Rules()); n != 0 {
-		t.Errorf("%d rules are stored", n)
-	}
+	check.Equalf(t, len(w.b.Access().Rules()), 0, "rules are stored")
 }
 
 // TestPrincipalsSurviveALostDisk opens a second broker on the bucket, with another root key.
@@ -327,18 +307,14 @@ func TestPrincipalsSurviveALostDisk(t *testing.T) {
 	w := newWorld(t)
 	token := w.create(auth.TokenSpec{ID: "orders", Rules: []access.Rule{allow(access.Topic, "orders", access.Read)}})
 	for i := range 40 { // more slots than between two snapshots
-		if _, err := w.b.CreateTopic(t.Context(), fmt.Sprint("t", i), broker.TopicSpec{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.b.CreateTopic(t.Context(), fmt.Sprint("t", i), broker.TopicSpec{}))(t)
 	}
 	_, a := w.open("another-root-key", false)
 	i, err := a.Key(t.Context(), token, "192.0.2.1:5")
 	if err != nil || !i.Allow(access.Read, access.Topic, "orders") {
 		t.Fatalf("token on the new broker: %v", err)
 	}
-	if _, err := a.Key(t.Context(), rootKey, ""); !errors.Is(err, auth.ErrUnauthenticated) {
-		t.Errorf("the old root key: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(a.Key(t.Context(), rootKey, "")), auth.ErrUnauthenticated, "the old root key")
 	if i, err := a.Key(t.Context(), "another-root-key", ""); err != nil || !i.Root() {
 		t.Errorf("the new root key: %v", err)
 	}
@@ -351,9 +327,7 @@ func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
 		w := newWorld(t)
 		first := w.create(auth.TokenSpec{ID: "first"})
 		_, follower := w.open(rootKey, true)
-		if _, err := follower.Key(t.Context(), first, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(follower.Key(t.Context(), first, ""))(t)
 		second := w.create(auth.TokenSpec{ID: "second"})
 		time.Sleep(time.Second)
 		if _, err := follower.Key(t.Context(), second, ""); err != nil {
@@ -364,8 +338,7 @@ func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
 		if i, err := follower.Password(t.Context(), "third", third, ""); err != nil || i.Name() != "third" {
 			t.Errorf("a new user: %v", err)
 		}
-		_, rotated, err := w.a.RotateToken(t.Context(), w.a.Root(), "first", time.Hour)
-		must.NoError(t, err)
+		_, rotated := must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "first", time.Hour))(t)
 		time.Sleep(time.Second)
 		if _, err := follower.Key(t.Context(), rotated, ""); err != nil {
 			t.Errorf("a rotated token: %v", err)
@@ -408,9 +381,7 @@ func TestTheRootKeyNeedsNoStore(t *testing.T) {
 		if list, err := follower.Candidates(t.Context(), access.RootID, access.SCRAMSHA256); err != nil || len(list) != 1 {
 			t.Errorf("SCRAM as %s: %d candidates, %v", access.RootID, len(list), err)
 		}
-		if waited := time.Since(began); waited != 0 {
-			t.Errorf("the logins took %v", waited)
-		}
+		check.Equalf(t, time.Since(began), 0, "the logins took")
 		for user, password := range map[string]string{"orders": rootKey, "another": "wrong"} {
 			if _, err := follower.Password(t.Context(), user, password, ""); err == nil || errors.Is(err, auth.ErrUnauthenticated) {
 				t.Errorf("password of %s: %v, want an error of the store", user, err)
@@ -431,9 +402,7 @@ func TestAFollowerLearnsOfARevocation(t *testing.T) {
 		}
 		must.NoError(t, w.a.RevokeToken(t.Context(), "orders"))
 		time.Sleep(5 * time.Second)
-		if _, err := follower.Key(t.Context(), token, ""); !errors.Is(err, auth.ErrUnauthenticated) {
-			t.Errorf("login 5 s after the revocation: %v", err)
-		}
+		check.ErrorIsf(t, check.Err(follower.Key(t.Context(), token, "")), auth.ErrUnauthenticated, "login 5 s after the revocation")
 	})
 }
 
@@ -446,10 +415,8 @@ func TestWatchedSessionsEnd(t *testing.T) {
 		t.Cleanup(stop)
 		return done
 	}
-	p, token, err := w.a.CreateToken(t.Context(), w.a.Root(), spec)
-	must.NoError(t, err)
-	q, otherToken, err := w.a.CreateToken(t.Context(), w.a.Root(), spec)
-	must.NoError(t, err)
+	p, token := must.Get2(w.a.CreateToken(t.Context(), w.a.Root(), spec))(t)
+	q, otherToken := must.Get2(w.a.CreateToken(t.Context(), w.a.Root(), spec))(t)
 	first, other := ended(w.login(token)), ended(w.login(otherToken))
 	must.NoError(t, w.a.RevokeToken(t.Context(), p.ID))
 	<-first
@@ -475,12 +442,8 @@ func TestPasswords(t *testing.T) {
 		if err != nil || i.Name() != user {
 			t.Fatalf("login of %s: %v", user, err)
 		}
-		if _, err := w.a.Password(t.Context(), user, "Secret", ""); !errors.Is(err, auth.ErrUnauthenticated) {
-			t.Errorf("wrong password: %v", err)
-		}
-		if _, err := w.a.Password(t.Context(), user, rootKey, ""); !errors.Is(err, auth.ErrUnauthenticated) {
-			t.Errorf("the root key under the name of a user: %v", err)
-		}
+		check.ErrorIsf(t, check.Err(w.a.Password(t.Context(), user, "Secret", "")), auth.ErrUnauthenticated, "wrong password")
+		check.ErrorIsf(t, check.Err(w.a.Password(t.Context(), user, rootKey, "")), auth.ErrUnauthenticated, "the root key under the name of a user")
 		must.NoError(t, w.a.DeletePassword(t.Context(), user, access.SCRAMSHA512))
 		if i.Valid() || w.b.Access().Principal(user) != nil {
 			t.Errorf("%s is still there", user)
@@ -500,9 +463,7 @@ func TestConcurrentChanges(t *testing.T) {
 		group.Go(func() {
 			r := allow(access.Topic, fmt.Sprint("t", n), access.Read)
 			r.Principal = "shared"
-			if err := w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil))
 			if _, _, err := w.a.RotateToken(t.Context(), w.a.Root(), "shared", time.Hour); err != nil {
 				t.Error(err)
 			}

@@ -8,31 +8,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f := NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now })
 	for i := range freeFailures {
-		if wait := f.Failed("http", fmt.Sprintf("192.0.2.%d:1", i)); wait != 0 {
-			t.Fatalf("failure %d waits %s", i+1, wait)
-		}
+		must.Equalf(t, f.Failed("http", fmt.Sprintf("192.0.2.%d:1", i)), 0, "failure %d waits", i+1)
 	}
 	for range 3 {
-		if wait := f.Failed("http", "192.0.2.99:1"); wait != FailureDelay {
-			t.Errorf("a failure after the free ones waits %s", wait)
-		}
+		check.Equalf(t, f.Failed("http", "192.0.2.99:1"), FailureDelay, "a failure after the free ones waits")
 	}
 	for _, other := range []string{"192.0.3.1:1", "[2001:db8::1]:1", "pipe"} {
-		if wait := f.Failed("kafka", other); wait != 0 {
-			t.Errorf("a failure from %s waits %s", other, wait)
-		}
+		check.Equalf(t, f.Failed("kafka", other), 0, "a failure from %s waits", other)
 	}
 	now = now.Add(2 * regain)
 	for i, want := range []time.Duration{0, 0, FailureDelay} {
-		if wait := f.Failed("http", "[::ffff:192.0.2.1]:1"); wait != want {
-			t.Errorf("2 s later failure %d waits %s, want %s", i+1, wait, want)
-		}
+		check.Equalf(t, f.Failed("http", "[::ffff:192.0.2.1]:1"), want, "2 s later failure %d waits", i+1)
 	}
 }
 

@@ -39,16 +39,13 @@ func subject(t *testing.T, parts ...[]attribute) *x509.Certificate {
 			var oid asn1.ObjectIdentifier
 			for n := range strings.SplitSeq(a.oid, ".") {
 				var number int
-				if _, err := fmt.Sscan(n, &number); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscan(n, &number))(t)
 				oid = append(oid, number)
 			}
 			name[i] = append(name[i], value{oid, asn1.RawValue{Tag: a.tag, Bytes: []byte(a.value)}})
 		}
 	}
-	der, err := asn1.Marshal(name)
-	must.NoError(t, err)
+	der := must.Get(asn1.Marshal(name))(t)
 	return &x509.Certificate{RawSubject: der, SerialNumber: big.NewInt(7)}
 }
 
@@ -62,8 +59,7 @@ func duke(t *testing.T, cnValue string) *x509.Certificate {
 
 // TestNamesOfCertificates: the texts are those of Java's X500Principal.getName (OpenJDK 17).
 func TestNamesOfCertificates(t *testing.T) {
-	m, err := auth.ParseMapping("RULE:no such name/x/")
-	must.NoError(t, err)
+	m := must.Get(auth.ParseMapping("RULE:no such name/x/"))(t)
 	for want, parts := range javaNames {
 		_, err := m.Principal(subject(t, parts...))
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("certificate name %q ", want)) {
@@ -141,8 +137,7 @@ func TestMapping(t *testing.T) {
 
 // TestTheMissingRule: the error has a rule that is right for the certificate.
 func TestTheMissingRule(t *testing.T) {
-	m, err := auth.ParseMapping("RULE:^CN=(.*?),O=Other$/$1/")
-	must.NoError(t, err)
+	m := must.Get(auth.ParseMapping("RULE:^CN=(.*?),O=Other$/$1/"))(t)
 	for _, name := range []string{"Duke", "a/b", `a\b,"c"`, "(.*)"} {
 		_, err := m.Principal(duke(t, name))
 		if err == nil || strings.Contains(err.Error(), "\n") {

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -34,9 +35,7 @@ func (w *world) limited(q access.Quota) *auth.Identity {
 
 func (w *world) begins(i *auth.Identity, k auth.Kind, n int64, want time.Duration) {
 	w.t.Helper()
-	if got := i.Meter().Begin(k, n); got != want {
-		w.t.Errorf("a request of %d %s waits %s, want %s", n, k, got, want)
-	}
+	check.Equalf(w.t, i.Meter().Begin(k, n), want, "a request of %d %s waits", n, k)
 }
 
 func TestQuotaOfProducedBytes(t *testing.T) {
@@ -113,8 +112,7 @@ func TestMeterIsSharedByTheConnectionsOfAPrincipal(t *testing.T) {
 	w.limit(access.Quota{Principal: access.Any, ProduceBytes: 1000})
 	i := w.login(token)
 	w.begins(i, auth.Produced, 2000, 0)
-	again, err := w.a.Key(t.Context(), token, "192.0.2.77:5")
-	must.NoError(t, err)
+	again := must.Get(w.a.Key(t.Context(), token, "192.0.2.77:5"))(t)
 	w.begins(again, auth.Produced, 1, time.Second)
 	w.begins(other, auth.Produced, 2000, 0) // a principal with the default quota has its own meter
 	if w.a.Root().Meter() != nil {
@@ -171,16 +169,12 @@ func TestRefusedQuotas(t *testing.T) {
 			}
 		}
 	}
-	if v := w.b.Access().Version; v != 0 {
-		t.Errorf("%d changes are stored", v)
-	}
+	check.Equalf(t, w.b.Access().Version, 0, "changes are stored")
 }
 
 func TestQuotaNeedsTheLevel(t *testing.T) {
 	w := &world{t: t, store: objstore.NewMemory(), now: time.Now()}
-	if _, err := testenv.OldBucket(t.Context(), w.store); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.OldBucket(t.Context(), w.store))(t)
 	w.b, w.a = w.open(rootKey, false)
 	set := func(q *access.Quota) error { q.Requests = 1; return nil }
 	var level *state.LevelError
@@ -206,9 +200,7 @@ func TestIdleMetersAreForgotten(t *testing.T) {
 	if n := w.a.Meters(); n > 1024 {
 		t.Errorf("%d meters, of which one is in use", n)
 	}
-	if busy.Meter() != debtor {
-		t.Error("a meter with debt was forgotten")
-	}
+	check.Equalf(t, busy.Meter(), debtor, "a meter with debt was forgotten")
 	if after := i.Meter(); after == before || after.Limit(auth.Requests) != 1 {
 		t.Error("the meter of an idle principal was not forgotten, or not made again")
 	}

@@ -11,8 +11,7 @@ import (
 // TestProofOfRFC7677 uses the conversation in section 3 of RFC 7677.
 func TestProofOfRFC7677(t *testing.T) {
 	decode := func(s string) []byte {
-		b, err := base64.StdEncoding.DecodeString(s)
-		must.NoError(t, err)
+		b := must.Get(base64.StdEncoding.DecodeString(s))(t)
 		return b
 	}
 	const said = "n=user,r=rOprNGfwEbeRWgbNEkqO," +

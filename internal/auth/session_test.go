@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -15,8 +16,7 @@ func TestSessionsSurviveATakeover(t *testing.T) {
 	w := newWorld(t)
 	reader := w.login(w.create(auth.TokenSpec{ID: "reader", Rules: []access.Rule{allow(access.Topic, "t", access.Read)}}))
 	for name, i := range map[string]*auth.Identity{access.RootID: w.a.Root(), "reader": reader} {
-		s, err := w.a.NewSession(i)
-		must.NoError(t, err)
+		s := must.Get(w.a.NewSession(i))(t)
 		for _, c := range []struct {
 			key      string
 			readOnly bool
@@ -39,24 +39,20 @@ func TestSessionsSurviveATakeover(t *testing.T) {
 func TestASessionNamesItsSecret(t *testing.T) {
 	w := newWorld(t)
 	session := func(i *auth.Identity) func() error {
-		s, err := w.a.NewSession(i)
-		must.NoError(t, err)
+		s := must.Get(w.a.NewSession(i))(t)
 		return func() error {
 			_, _, err := w.a.Session(t.Context(), s.Cookie, s.Page, "127.0.0.1:1")
 			return err
 		}
 	}
 	older := session(w.login(w.create(auth.TokenSpec{ID: "app"})))
-	_, token, err := w.a.RotateToken(t.Context(), w.a.Root(), "app", auth.SessionLife/2)
-	must.NoError(t, err)
+	_, token := must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "app", auth.SessionLife/2))(t)
 	newer := session(w.login(token))
 	if err := errors.Join(older(), newer()); err != nil {
 		t.Errorf("within the overlap: %v", err)
 	}
 	w.wait(auth.SessionLife/2 + 1)
-	if err := older(); !errors.Is(err, auth.ErrUnauthenticated) {
-		t.Errorf("the old secret after the overlap: %v", err)
-	}
+	check.ErrorIsf(t, older(), auth.ErrUnauthenticated, "the old secret after the overlap")
 	if err := newer(); err != nil {
 		t.Errorf("the new secret: %v", err)
 	}

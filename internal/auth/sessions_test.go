@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -19,9 +20,7 @@ import (
 // the log must refuse it.
 func TestOneTableDecides(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}))(t)
 	spec := auth.TokenSpec{ID: "writer", Expires: w.clock().Add(time.Hour), Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}}
 	token, replaced := w.create(spec), 0
 	for at := range 3 {
@@ -58,8 +57,7 @@ func TestAReplacedTokenCannotProlongItself(t *testing.T) {
 	w := newWorld(t)
 	cluster := allow(access.Cluster, access.ClusterName, access.All)
 	older := w.login(w.create(auth.TokenSpec{ID: "issuer", Rules: []access.Rule{cluster}}))
-	_, token, err := w.a.RotateToken(t.Context(), older, "issuer", time.Hour)
-	must.NoError(t, err)
+	_, token := must.Get2(w.a.RotateToken(t.Context(), older, "issuer", time.Hour))(t)
 	end := w.clock().Add(time.Hour)
 	newer := w.login(token)
 	rotate := func(by *auth.Identity) error {
@@ -67,12 +65,8 @@ func TestAReplacedTokenCannotProlongItself(t *testing.T) {
 		return err
 	}
 	password := auth.Password{User: "issuer", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: []byte("salt"), Salted: make([]byte, 32)}
-	if err := rotate(older); !errors.Is(err, state.ErrUnauthorized) {
-		t.Errorf("rotation by the older token: %v", err)
-	}
-	if err := w.a.SetPassword(t.Context(), older, password); !errors.Is(err, state.ErrUnauthorized) {
-		t.Errorf("password set by the older token: %v", err)
-	}
+	check.ErrorIsf(t, rotate(older), state.ErrUnauthorized, "rotation by the older token")
+	check.ErrorIsf(t, w.a.SetPassword(t.Context(), older, password), state.ErrUnauthorized, "password set by the older token")
 	p, _, err := w.a.CreateToken(t.Context(), older, auth.TokenSpec{})
 	if err != nil || p.Expires != end.UnixMicro() {
 		t.Errorf("token by the older token: %v, ends at %d, want %d", err, p.Expires, end.UnixMicro())
@@ -97,21 +91,15 @@ func TestWatchEndsWithTheOverlap(t *testing.T) {
 		ended := make(chan time.Time, 1)
 		defer i.Watch(nil, func() { ended <- time.Now() })()
 		began := time.Now()
-		if _, _, err := w.a.RotateToken(t.Context(), w.a.Root(), "reader", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "reader", time.Hour))(t)
 		select {
 		case at := <-ended:
-			if d := at.Sub(began).Round(time.Minute); d != time.Hour {
-				t.Errorf("the session ended after %s", d)
-			}
+			check.Equalf(t, at.Sub(began).Round(time.Minute), time.Hour, "the session ended after")
 		case <-time.After(2 * time.Hour):
 			t.Error("the session has not ended")
 		}
 		w.wait(time.Hour)
-		if err := i.Err(); !errors.Is(err, auth.ErrExpired) {
-			t.Errorf("the reason is %v", err)
-		}
+		check.ErrorIsf(t, i.Err(), auth.ErrExpired, "the reason")
 	})
 }
 
@@ -123,9 +111,7 @@ func TestSessionsOfAFollowerEnd(t *testing.T) {
 		within time.Duration
 	}{
 		"revoked": {func(w *world, _ *storetest.Faulty) {
-			if err := w.a.RevokeToken(w.t.Context(), "reader"); err != nil {
-				w.t.Error(err)
-			}
+			check.NoError(w.t, w.a.RevokeToken(w.t.Context(), "reader"))
 		}, 5 * time.Second},
 		"store unavailable": {func(_ *world, store *storetest.Faulty) {
 			store.SetFaults(storetest.All(storetest.Rates{storetest.Before: 1}))
@@ -138,8 +124,7 @@ func TestSessionsOfAFollowerEnd(t *testing.T) {
 				store := storetest.NewFaulty(w.store, 1, storetest.Faults{})
 				w.store = store
 				_, follower := w.open(rootKey, true)
-				i, err := follower.Key(t.Context(), token, "")
-				must.NoError(t, err)
+				i := must.Get(follower.Key(t.Context(), token, ""))(t)
 				ended := make(chan struct{})
 				defer i.Watch(nil, func() { close(ended) })()
 				time.Sleep(time.Minute)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/benchmark"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -97,8 +98,7 @@ func TestMovedRecordsAreCounted(t *testing.T) {
 }
 
 func TestRemoteBrokerIsUnchanged(t *testing.T) {
-	srv, err := local(t.Context(), t.TempDir())
-	must.NoError(t, err)
+	srv := must.Get(local(t.Context(), t.TempDir()))(t)
 	defer srv.Close(context.Background())
 	p := small(benchmark.Multipart)
 	p.RemoteAddress, p.RemoteKey = srv.URL(), "wrong"
@@ -115,8 +115,7 @@ func TestRemoteBrokerIsUnchanged(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
 	}
-	c, err := client.New(srv.URL(), client.Options{APIKey: srv.APIKey()})
-	must.NoError(t, err)
+	c := must.Get(client.New(srv.URL(), client.Options{APIKey: srv.APIKey()}))(t)
 	defer c.Close()
 	if topics, err := c.Topics(t.Context()); err != nil || len(topics) != 0 {
 		t.Errorf("left %v, %v", topics, err)
@@ -138,8 +137,6 @@ func TestAllParamErrorsAreReported(t *testing.T) {
 		t.Fatalf("%v, %s", err, out)
 	}
 	for _, flag := range []string{"runs", "workers", "batches", "record-size", "records-per-batch", "format", "remote-broker-address", "requests", "skew", "records-per-request"} {
-		if !strings.Contains(err.Error(), "--"+flag+": ") {
-			t.Errorf("--%s is missing in the error: %v", flag, err)
-		}
+		check.Containsf(t, err.Error(), "--"+flag+": ", "--%s is missing in the error: %v", flag, err)
 	}
 }

@@ -251,9 +251,7 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 		},
 		"deleted": {
 			func(b *broker.Broker) error { return b.DeleteTopic(ctx, "a") },
-			func(t *testing.T, p broker.FetchedPart) {
-				must.ErrorIs(t, p.Err, broker.ErrUnknownTopic)
-			},
+			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, broker.ErrUnknownTopic) },
 		},
 		"deleted and created again": {
 			func(b *broker.Broker) error {
@@ -261,15 +259,11 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 				_, again := b.CreateTopic(ctx, "a", broker.TopicSpec{})
 				return errors.Join(err, again)
 			},
-			func(t *testing.T, p broker.FetchedPart) {
-				must.ErrorIs(t, p.Err, broker.ErrUnknownTopic)
-			},
+			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, broker.ErrUnknownTopic) },
 		},
 		"lost": {
 			func(*broker.Broker) error { return nil },
-			func(t *testing.T, p broker.FetchedPart) {
-				must.ErrorIs(t, p.Err, broker.ErrCorrupt)
-			},
+			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, broker.ErrCorrupt) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -198,9 +198,7 @@ func TestFramingDoesNotCount(t *testing.T) {
 	if r := b.Submit(ctx, []broker.Append{data(t, "a", 0, strings.Repeat("x", largest))}).Wait(ctx)[0]; r.Err != nil {
 		t.Error(r.Err)
 	}
-	if r := b.Submit(ctx, []broker.Append{data(t, "a", 0, strings.Repeat("x", largest+200))}).Wait(ctx)[0]; !errors.Is(r.Err, broker.ErrTooLarge) {
-		t.Errorf("above it: %v", r.Err)
-	}
+	check.ErrorIsf(t, b.Submit(ctx, []broker.Append{data(t, "a", 0, strings.Repeat("x", largest+200))}).Wait(ctx)[0].Err, broker.ErrTooLarge, "above it")
 	f := one(t, b, broker.Want{Topic: "a"})
 	defer f.Release()
 	if n := f.Parts[0].HighWatermark; n != 1 || len(f.Parts[0].Chunks) != 1 || f.Parts[0].Chunks[0].Size < int64(largest) {

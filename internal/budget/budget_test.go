@@ -84,8 +84,7 @@ func class() *Class { return &Class{kind: Produce, limit: 1000} }
 
 func mustReserve(t *testing.T, c *Class, n int64) *Reservation {
 	t.Helper()
-	r, err := c.Reserve(n)
-	must.NoError(t, err)
+	r := must.Get(c.Reserve(n))(t)
 	return r
 }
 
@@ -234,9 +233,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		}
 		held.Release()
 		synctest.Wait()
-		if len(served) != 1 {
-			t.Fatalf("%d served, although only the first fits", len(served))
-		}
+		must.Equalf(t, len(served), 1, "served, although only the first fits")
 		first := <-served
 		if first.Size() != 900 {
 			t.Errorf("%d bytes were served first", first.Size())
@@ -356,9 +353,7 @@ func (l *ledger) used(class int64) (sum int64) {
 // was room. It is called before the model records the step.
 func (l *ledger) fits(t *rapid.T, err error, h holding) bool {
 	free := l.classes[h.class].limit - l.used(h.class)
-	if (err == nil) != (h.n <= free) {
-		t.Fatalf("%d bytes with %d free: %v", h.n, free, err)
-	}
+	must.Equalf(t, (err == nil), (h.n <= free), "%d bytes with %d free: %v", h.n, free, err)
 	return err == nil
 }
 

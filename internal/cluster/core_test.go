@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 const tick = 100 * time.Millisecond
@@ -150,9 +151,7 @@ func (r *rig) lead() {
 
 func (r *rig) want(what string, got, want any) {
 	r.t.Helper()
-	if got != want {
-		r.t.Errorf("%s: got %v, want %v", what, got, want)
-	}
+	check.Equalf(r.t, got, want, "%s", what)
 }
 
 func TestJoiningStands(t *testing.T) {
@@ -488,9 +487,7 @@ func TestABrokerWithAnotherRootKeyReads(t *testing.T) {
 	if !r.c.beat.OtherKey {
 		t.Error("its beats do not say that it has another key")
 	}
-	if m := r.c.Members()[0]; !strings.Contains(m.Why, "root key") {
-		t.Errorf("why it does not stand: %q", m.Why)
-	}
+	check.Containsf(t, r.c.Members()[0].Why, "root key", "why it does not stand")
 }
 
 func TestALeaderTellsItsPosition(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestRoundsComeAtTheirTime: many messages of other brokers delay no round, because a broker without
@@ -25,9 +27,7 @@ func TestRoundsComeAtTheirTime(t *testing.T) {
 			r.Answered(nil)
 		}
 	}
-	if asked != 10 {
-		t.Errorf("%d rounds in the time of ten, with ten messages in each", asked)
-	}
+	check.Equalf(t, asked, 10, "rounds in the time of ten, with ten messages in each")
 }
 
 func TestRoundsFollowWhatHappens(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestBoardTellsOfANewLeader(t *testing.T) {
@@ -30,7 +31,5 @@ func TestBoardTellsOfANewLeader(t *testing.T) {
 	if r, ok := v.Leader(); !ok || r.Run != other.Run {
 		t.Fatalf("leader %v, %v, want %v", r.Run, ok, other.Run)
 	}
-	if len(v.Wrong()) != 0 {
-		t.Fatalf("wrong: %q after it was repaired", v.Wrong())
-	}
+	must.Equalf(t, len(v.Wrong()), 0, "wrong: %q after it was repaired", v.Wrong())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -43,8 +44,7 @@ func TestInflateNeed(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<15) // 512 KiB
 	stream := func(window int) []byte {
 		var b bytes.Buffer
-		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
-		must.NoError(t, err)
+		w := must.Get(zstd.NewWriter(&b, zstd.WithWindowSize(window)))(t)
 		_, _ = w.Write(content[:1000])
 		_ = w.Flush() // so that the frame does not state its size
 		_, _ = w.Write(content)
@@ -60,8 +60,7 @@ func TestInflateNeed(t *testing.T) {
 		return b.Bytes()
 	}
 	deflated := func(codec Kind) []byte {
-		b, err := Compress(nil, codec, content)
-		must.NoError(t, err)
+		b := must.Get(Compress(nil, codec, content))(t)
 		return b
 	}
 	for name, c := range map[string]struct {
@@ -93,11 +92,9 @@ func TestInflateNeed(t *testing.T) {
 func TestInflaterIsHandedToWaiter(t *testing.T) {
 	t.Cleanup(func() { SetMemory(DefaultMemory) })
 	SetMemory(1 << 20)
-	src, err := Compress(nil, Zstd, bytes.Repeat([]byte("0123456789abcdef"), 1<<15))
-	must.NoError(t, err)
+	src := must.Get(Compress(nil, Zstd, bytes.Repeat([]byte("0123456789abcdef"), 1<<15)))(t)
 	open := func() *Inflater {
-		f, err := Open(Zstd, src, 1<<30)
-		must.NoError(t, err)
+		f := must.Get(Open(Zstd, src, 1<<30))(t)
 		return f
 	}
 	first := open()
@@ -111,9 +108,7 @@ func TestInflaterIsHandedToWaiter(t *testing.T) {
 	for range 3 {
 		runtime.GC() // empties the pools
 	}
-	if f := idleInflater(Zstd, first.window); f != first {
-		t.Error("the handed-off inflater is not used")
-	}
+	check.Equalf(t, idleInflater(Zstd, first.window), first, "the handed-off inflater is not used")
 	handoff.Store(first)
 	if f := idleInflater(Gzip, 0); f == first || handoff.Load() != nil {
 		t.Error("an inflater of another codec was used or kept")

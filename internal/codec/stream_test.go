@@ -28,9 +28,7 @@ func TestStreams(t *testing.T) {
 			s.Reset(&out)
 			for rest := text[:size]; len(rest) > 0; {
 				n := min(len(rest), 7000)
-				if _, err := s.Write(rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(s.Write(rest[:n]))(t)
 				rest = rest[n:]
 			}
 			must.NoError(t, s.Close())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/spf13/pflag"
 )
@@ -30,15 +31,12 @@ func parse(t *testing.T, env map[string]string, args ...string) (config.Config, 
 }
 
 func TestDefaultsAreValid(t *testing.T) {
-	c, err := parse(t, nil)
-	must.NoError(t, err)
+	c := must.Get(parse(t, nil))(t)
 	must.NoError(t, c.Validate())
 	if got, err := c.BucketSpec(); got != "file:seb-bucket" || err != nil {
 		t.Errorf("bucket %q, %v", got, err)
 	}
-	if got := c.CacheDir(); got != "seb-data/cache" {
-		t.Errorf("cache %q", got)
-	}
+	check.Equalf(t, c.CacheDir(), "seb-data/cache", "cache")
 }
 
 func TestOriginalCommandLineIsUnderstood(t *testing.T) {
@@ -56,9 +54,7 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 	want.S3Bucket, want.ReadOnly = "events", true
 	want.Cache.Dir = "/c"
 	want.Batch.WaitTime = time.Second
-	if c != want {
-		t.Errorf("got %v, want %v", c.LogValue(), want.LogValue())
-	}
+	check.Equalf(t, c, want, "got %v, want %v", c.LogValue(), want.LogValue())
 	if got, _ := c.BucketSpec(); got != "s3://events" {
 		t.Errorf("bucket %q", got)
 	}
@@ -128,16 +124,14 @@ func TestRiemannAddresses(t *testing.T) {
 		{"192.0.2.1:5555", []string{"--riemann-allow-anonymous"}, true},
 	} {
 		for _, flag := range []string{"--riemann-listen", "--riemann-web-listen"} {
-			s, err := parse(t, nil, slices.Concat(c.more, []string{flag, c.address})...)
-			must.NoError(t, err)
+			s := must.Get(parse(t, nil, slices.Concat(c.more, []string{flag, c.address})...))(t)
 			if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), flag+": ") {
 				t.Errorf("%s %s %q: %v", flag, c.address, c.more, err)
 			}
 		}
 	}
 	for flag, other := range map[string]string{"--riemann-listen": config.ListenerRiemannWeb, "--riemann-web-listen": config.ListenerRiemann} {
-		s, err := parse(t, nil, slices.Concat(certified, []string{flag, "0.0.0.0:5555", "--tls-listeners", other})...)
-		must.NoError(t, err)
+		s := must.Get(parse(t, nil, slices.Concat(certified, []string{flag, "0.0.0.0:5555", "--tls-listeners", other})...))(t)
 		if err := s.Validate(); err == nil {
 			t.Errorf("%s starts without TLS", flag)
 		}
@@ -155,8 +149,7 @@ func TestRiemannDatagrams(t *testing.T) {
 		{certified, false},
 		{append(certified, "--riemann-allow-anonymous"), true},
 	} {
-		s, err := parse(t, nil, c.args...)
-		must.NoError(t, err)
+		s := must.Get(parse(t, nil, c.args...))(t)
 		if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), "--riemann-udp: ") {
 			t.Errorf("%q: %v", c.args, err)
 		}
@@ -189,12 +182,8 @@ func TestEnvironment(t *testing.T) {
 	if c.Bucket != "mem:" || c.HTTP.APIKey.Reveal() != "from-env" {
 		t.Errorf("environment not taken: %v", c.LogValue())
 	}
-	if c.HTTP.Port != 100 {
-		t.Errorf("port %d: a flag goes before the environment", c.HTTP.Port)
-	}
-	if c.DataDir != "seb-data" {
-		t.Errorf("an empty variable changed the data folder to %q", c.DataDir)
-	}
+	check.Equalf(t, c.HTTP.Port, 100, "port: a flag goes before the environment")
+	check.Equalf(t, c.DataDir, "seb-data", "an empty variable changed the data folder to")
 	_, err = parse(t, map[string]string{"SEB_HTTP_PORT": "x", "SEB_MEMORY_LIMIT": "y"})
 	if err == nil || !strings.Contains(err.Error(), "$SEB_HTTP_PORT") || !strings.Contains(err.Error(), "$SEB_MEMORY_LIMIT: want a size") {
 		t.Errorf("faults in the environment: %v", err)
@@ -227,13 +216,9 @@ func TestValidateReportsEveryFault(t *testing.T) {
 		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "tls-client-auth", "tls-client-crl", "tls-principal-mapping", "cors-origin", "http-host", "secrets-key-file",
 		"riemann-listen", "riemann-udp", "riemann-topic", "riemann-ack", "riemann-patience", "riemann-max-message", "riemann-token",
 	} {
-		if !strings.Contains(err.Error(), "--"+flag+": ") {
-			t.Errorf("no fault for --%s in: %v", flag, err)
-		}
+		check.Containsf(t, err.Error(), "--"+flag+": ", "no fault for --%s in: %v", flag, err)
 	}
-	if len(faults) != 37 {
-		t.Errorf("%d faults: %v", len(faults), err)
-	}
+	check.Equalf(t, len(faults), 37, "faults: %v", err)
 }
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -278,9 +263,7 @@ func TestOriginsAndHosts(t *testing.T) {
 	if err = errors.Join(err, c.Validate()); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(c.HTTP.Origins.List(), c.HTTP.Hosts.List()); got != "[https://app.example.com http://localhost:3000] [seb seb.example.com]" {
-		t.Error(got)
-	}
+	check.Equal(t, fmt.Sprint(c.HTTP.Origins.List(), c.HTTP.Hosts.List()), "[https://app.example.com http://localhost:3000] [seb seb.example.com]")
 	for _, origin := range []string{"*", "null", "app.example.com", "https://a/", "https://a/b", "https://", "ftp://a", "https://u@a", "https://a?b"} {
 		c := config.Default()
 		c.HTTP.Origins = config.List(origin)

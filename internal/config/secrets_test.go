@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -20,8 +21,7 @@ func TestSecretsKeys(t *testing.T) {
 	}
 	active := func(k config.SecretsKeys) secrets.KeyID {
 		t.Helper()
-		r, err := k.Ring()
-		must.NoError(t, err)
+		r := must.Get(k.Ring())(t)
 		return r.Active()
 	}
 	if id := active(config.SecretsKeys{}); id != (secrets.KeyID{}) {
@@ -31,9 +31,7 @@ func TestSecretsKeys(t *testing.T) {
 	for want, k := range map[*secrets.Key]config.SecretsKeys{
 		set: {Key: config.Secret(set.Reveal())}, file: {File: path}, credential: {},
 	} {
-		if id := active(k); id != want.ID() {
-			t.Errorf("%v: key %s, want %s", k, id, want.ID())
-		}
+		check.Equalf(t, active(k), want.ID(), "%v: key", k)
 	}
 	for _, k := range []config.SecretsKeys{{File: filepath.Join(dir, "missing")}, {File: filepath.Join(dir, "bad")}, {Key: "CANARY"}} {
 		if _, err := k.Ring(); err == nil || !strings.HasPrefix(err.Error(), "--secrets-key") || strings.Contains(err.Error(), "CANARY") {

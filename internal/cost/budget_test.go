@@ -208,8 +208,7 @@ func TestParseSetting(t *testing.T) {
 	}
 	// PUTs without a price have no budget in dollars.
 	free, _ := cost.Preset("b2")
-	s, err := cost.ParseSetting("20USD/month")
-	must.NoError(t, err)
+	s := must.Get(cost.ParseSetting("20USD/month"))(t)
 	if l, err := s.Limit(&free, wait); err != nil || l != (cost.Limit{Wait: wait}) {
 		t.Errorf("%+v, %v", l, err)
 	}

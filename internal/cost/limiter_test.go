@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -142,8 +143,7 @@ func TestExceededBudgetWarns(t *testing.T) {
 	b := newBudgeted(newChain(november), "5USD/month")
 	var text bytes.Buffer
 	prices, _ := cost.Preset("s3-standard")
-	s, err := cost.ParseSetting(b.budget)
-	must.NoError(t, err)
+	s := must.Get(cost.ParseSetting(b.budget))(t)
 	l, err := cost.NewLimiter(cost.LimiterOptions{
 		Setting: s, Prices: prices, Wait: wait, Logger: slog.New(slog.NewTextHandler(&text, nil)), Now: func() time.Time { return b.now },
 	})
@@ -189,7 +189,5 @@ func TestObjectsOfAnotherLeader(t *testing.T) {
 // TestBeforeTheFirstCount: objects have the fixed wait.
 func TestBeforeTheFirstCount(t *testing.T) {
 	l := newLimiter("5/s", func() time.Time { return november })
-	if p := l.Next(); p != (cost.Pace{Wait: wait, Busy: wait}) {
-		t.Errorf("%+v", p)
-	}
+	check.Equal(t, l.Next(), (cost.Pace{Wait: wait, Busy: wait}))
 }

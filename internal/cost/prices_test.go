@@ -9,22 +9,20 @@ import (
 
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 // TestGuideHasThePrices: the table of the guide has each price list.
 func TestGuideHasThePrices(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/reference/costs.md")
-	must.NoError(t, err)
+	guide := must.Get(os.ReadFile("../../docs/reference/costs.md"))(t)
 	for _, p := range cost.Presets {
 		var put, list, get, storage float64
 		_, row, _ := strings.Cut(string(guide), "\n| `"+p.Name+"` |")
 		if _, err := fmt.Sscanf(row, " $%g | $%g | $%g | $%g |", &put, &list, &get, &storage); err != nil {
 			t.Errorf("%s: %v in %.60q", p.Name, err, row)
 		}
-		if got := (cost.Prices{Name: p.Name, Put: put, List: list, Get: get, Storage: storage}); got != p {
-			t.Errorf("the guide has %+v, want %+v", got, p)
-		}
+		check.Equalf(t, (cost.Prices{Name: p.Name, Put: put, List: list, Get: get, Storage: storage}), p, "the guide")
 	}
 }
 

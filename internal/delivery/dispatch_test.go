@@ -13,6 +13,7 @@ import (
 
 	inner "github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -93,9 +94,7 @@ func TestFailingReceiversDoNotBlockOthers(t *testing.T) {
 		}
 		return delivered == n && tried == 2*n
 	})
-	if got := len(hanging.list()); got != 4 {
-		t.Errorf("%d messages to the hanging receiver, want 4", got)
-	}
+	check.Equalf(t, len(hanging.list()), 4, "messages to the hanging receiver")
 	w.close() // four are in flight, with a timeout of five minutes
 }
 
@@ -175,8 +174,7 @@ func (w *fixture) recorded() map[string]int {
 	w.t.Helper()
 	times := map[string]int{}
 	for _, rec := range w.records("firings") {
-		r, id, err := rule.ParseRecord(rec.Value)
-		must.NoError(w.t, err)
+		r, id := must.Get2(rule.ParseRecord(rec.Value))(w.t)
 		if r.Kind == rule.FiredRecord {
 			times[id.String()]++
 			if r.At > rec.Timestamp {
@@ -194,8 +192,7 @@ func (w *fixture) records(name string) (list []record.Record) {
 	topic, _ := l.Topic(name)
 	p, _ := l.Position(topic.ID)
 	for at := p.Topics[0][0].Start; at < p.Topics[0][0].Next; {
-		b, err := l.Read(w.t.Context(), topic.ID, 0, at, 1<<20)
-		must.NoError(w.t, err)
+		b := must.Get(l.Read(w.t.Context(), topic.ID, 0, at, 1<<20))(w.t)
 		var r record.Reader
 		for _, part := range b.Parts {
 			for r.Reset(part, at); r.Next(); {
@@ -344,9 +341,7 @@ func TestTopics(t *testing.T) {
 	w.event("user", "b")
 	list := w.firings(all(2, rule.Delivered))
 	recs := w.records("mails")
-	if len(recs) != 1 {
-		t.Fatalf("%d records, want 1", len(recs))
-	}
+	must.Equalf(t, len(recs), 1, "records")
 	var f webhook.Firing
 	must.NoError(t, json.Unmarshal(recs[0].Value, &f))
 	if id := list[0].ID.String(); f.ID != id || string(recs[0].Key) != "user" || string(recs[0].Headers[0].Value) != id || recs[0].Timestamp != list[0].At {
@@ -380,7 +375,5 @@ func TestFewSlots(t *testing.T) {
 		next <- struct{}{}
 	}
 	w.firings(all(hooks*entities, rule.Delivered))
-	if n := len(r.list()); n != hooks*entities {
-		t.Errorf("%d messages, want one per trigger and entity", n)
-	}
+	check.Equalf(t, len(r.list()), hooks*entities, "messages")
 }

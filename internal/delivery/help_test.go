@@ -22,6 +22,7 @@ import (
 
 	inner "github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -77,9 +78,7 @@ func (w *fixture) close() {
 		return
 	}
 	w.disp.Close()
-	if err := w.node.Close(context.Background()); err != nil {
-		w.t.Error(err)
-	}
+	check.NoError(w.t, w.node.Close(context.Background()))
 	w.node = nil
 }
 
@@ -98,15 +97,12 @@ func (w *fixture) forget() {
 // put creates a trigger; deliver is the JSON of its deliver section.
 func (w *fixture) put(id, expr, deliver string, change func(d *rule.Definition)) {
 	w.t.Helper()
-	e, err := driplang.Parse(expr)
-	must.NoError(w.t, err)
+	e := must.Get(driplang.Parse(expr))(w.t)
 	d := rule.Definition{ID: id, Expr: e, Deliver: json.RawMessage(deliver)}
 	if change != nil {
 		change(&d)
 	}
-	if _, err := w.node.Triggers().Put(w.t.Context(), d); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.node.Triggers().Put(w.t.Context(), d))(w.t)
 }
 
 func to(url, more string) string {
@@ -125,10 +121,8 @@ func appendEvent(t *testing.T, l trigger.Log, entity, name string) int64 {
 	if !ok {
 		t.Fatal("the topic events does not exist")
 	}
-	value, err := json.Marshal(rule.Event{Name: name, EntityID: entity, Data: json.RawMessage(`{"for":"` + entity + `"}`)})
-	must.NoError(t, err)
-	base, err := l.Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
-	must.NoError(t, err)
+	value := must.Get(json.Marshal(rule.Event{Name: name, EntityID: entity, Data: json.RawMessage(`{"for":"` + entity + `"}`)}))(t)
+	base := must.Get(l.Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}))(t)
 	return base
 }
 
@@ -181,8 +175,7 @@ type received struct {
 // receive starts a receiver. answer, if not nil, answers the nth message, from 0.
 func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
-	secret, err := webhook.ParseSecret(secretText)
-	must.NoError(t, err)
+	secret := must.Get(webhook.ParseSecret(secretText))(t)
 	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
 	x := &receiver{t: t, came: make(chan struct{}, 1)}
 	x.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -193,9 +186,7 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 			return
 		}
 		d := received{id: m.ID, at: time.Now()}
-		if err := json.Unmarshal(m.Body, &d.Firing); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, json.Unmarshal(m.Body, &d.Firing))
 		x.mu.Lock()
 		n := len(x.got)
 		x.got = append(x.got, d)
@@ -248,13 +239,8 @@ func (w *fixture) openWith(o node.Options) {
 // bare passes the log of a broker without an engine to use.
 func (w *fixture) bare(use func(l trigger.Log)) {
 	w.t.Helper()
-	n, err := node.Open(w.t.Context(), w.options())
-	must.NoError(w.t, err)
-	if err := n.Triggers().Close(); err != nil {
-		w.t.Error(err)
-	}
+	n := must.Get(node.Open(w.t.Context(), w.options()))(w.t)
+	check.NoError(w.t, n.Triggers().Close())
 	use(n.EventLog())
-	if err := n.Close(context.Background()); err != nil {
-		w.t.Error(err)
-	}
+	check.NoError(w.t, n.Close(context.Background()))
 }

@@ -121,17 +121,14 @@ func futureLog(t *testing.T, cfg *config.Config) {
 // logAt creates a bucket with a topic, like a broker whose clock is ahead.
 func logAt(t *testing.T, cfg *config.Config, ahead time.Duration, o objstore.DiskOptions) {
 	t.Helper()
-	store, err := objstore.OpenDisk(cfg.Bucket, o)
-	must.NoError(t, err)
+	store := must.Get(objstore.OpenDisk(cfg.Bucket, o))(t)
 	defer store.Close()
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
 		Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(ahead).UnixMicro()} },
 	})
 	must.NoError(t, err)
-	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}))(t)
 	must.NoError(t, b.Close(context.Background()))
 }
 
@@ -150,8 +147,7 @@ func damageLog(o objstore.DiskOptions) func(t *testing.T, cfg *config.Config) {
 	return func(t *testing.T, cfg *config.Config) {
 		logAt(t, cfg, 0, o)
 		file := slots(t, cfg)[1]
-		b, err := os.ReadFile(file)
-		must.NoError(t, err)
+		b := must.Get(os.ReadFile(file))(t)
 		b[20] ^= 1
 		must.NoError(t, os.WriteFile(file, b, 0o600))
 	}
@@ -165,8 +161,7 @@ func rename(t *testing.T, cfg *config.Config, from, to string) {
 // taken listens on the broker's address.
 func taken(t *testing.T, cfg *config.Config) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	cfg.HTTP.Port = l.Addr().(*net.TCPAddr).Port
 }

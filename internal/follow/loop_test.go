@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -51,22 +52,16 @@ func TestFirstRebuildOfDamagedFileIsImmediate(t *testing.T) {
 			if wait := l.Step(t.Context()); wait != want || w.failed[i] != (i == 0) {
 				t.Fatalf("turn %d waits %v with rebuilt=%v, want %v", i, wait, w.failed[i], want)
 			}
-			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-				t.Fatalf("turn %d left the damaged file: %v", i, err)
-			}
+			must.ErrorIsf(t, check.Err(os.Stat(path)), os.ErrNotExist, "turn %d left the damaged file", i)
 			if before := w.turns.Load(); want > 0 && (l.Step(t.Context()) != want || w.turns.Load() != before) {
 				t.Fatalf("turn %d is repeated before its backoff is over", i)
 			}
 			time.Sleep(want)
 		}
 		w.turn = func() (time.Duration, error) { return time.Hour, nil }
-		if wait := l.Step(t.Context()); wait != time.Hour {
-			t.Fatalf("a successful turn waits %v", wait)
-		}
+		must.Equalf(t, l.Step(t.Context()), time.Hour, "a successful turn waits")
 		w.turn = func() (time.Duration, error) { return 0, localdb.Damaged("test") }
-		if wait := l.Step(t.Context()); wait != 0 {
-			t.Fatalf("the first rebuild after a successful turn waits %v", wait)
-		}
+		must.Equalf(t, l.Step(t.Context()), 0, "the first rebuild after a successful turn waits")
 	})
 }
 
@@ -92,9 +87,7 @@ func TestTheLoopRunsOnChangesCallsAndTime(t *testing.T) {
 		time.Sleep(time.Minute)
 		turned("a minute", 4)
 		broken := errors.New("broken")
-		if err := l.Do(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, broken) {
-			t.Fatalf("Do returns %v, want its function's error", err)
-		}
+		must.ErrorIsf(t, l.Do(t.Context(), func(context.Context) error { return broken }), broken, "Do returns")
 		turned("Do", 5)
 		l.Close()
 		l.Close()

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -138,27 +139,21 @@ func start(t testing.TB, o framed.Options) *server {
 		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load(), quota: &s.quota, unsigned: o.Unsigned}
 	}
 	s.Server = framed.New(o)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.addr = l.Addr().String()
 	ctx := context.Background()
 	go func() { s.done <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		s.Drain()
-		if err := errors.Join(s.Close(context.Background()), <-s.done); err != nil {
-			t.Error(err)
-		}
-		if n := s.class.Used(); n != 0 {
-			t.Errorf("%d bytes are still reserved", n)
-		}
+		check.NoError(t, errors.Join(s.Close(context.Background()), <-s.done))
+		check.Equalf(t, s.class.Used(), 0, "bytes are still reserved")
 	})
 	return s
 }
 
 func (s *server) dial(t testing.TB) *peer {
 	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &peer{t, c}
@@ -196,9 +191,7 @@ func frame(key int16, number int32, more int) []byte {
 
 func (p *peer) send(b []byte) {
 	p.t.Helper()
-	if _, err := p.Write(b); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(p.Write(b))(p.t)
 }
 
 // asks sends a request and expects it back.
@@ -278,8 +271,7 @@ func TestFiles(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
 	name := filepath.Join(t.TempDir(), "f")
 	must.NoError(t, os.WriteFile(name, content, 0o600))
-	file, err := os.Open(name)
-	must.NoError(t, err)
+	file := must.Get(os.Open(name))(t)
 	defer file.Close()
 	s.file.Store(file)
 	p := s.dial(t)
@@ -353,15 +345,12 @@ func TestQueueIsBounded(t *testing.T) {
 // TestMemoryIsWaitedFor: a request without memory waits, unread, until memory is available.
 func TestMemoryIsWaitedFor(t *testing.T) {
 	s := start(t, framed.Options{})
-	held, err := s.class.Reserve(s.class.Limit() - 100)
-	must.NoError(t, err)
+	held := must.Get(s.class.Reserve(s.class.Limit() - 100))(t)
 	p := s.dial(t)
 	large := frame(keyEcho, 1, 500_000)
 	go func() { _, _ = p.Write(large) }() // errors show as missing answers
 	sebtest.Eventually(t, "the request waits for memory", func() bool { return s.class.Usage().Waiting == 1 })
-	if s.begun.Load() != 0 {
-		t.Error("the request has begun without memory")
-	}
+	check.Equalf(t, s.begun.Load(), 0, "the request has begun without memory")
 	held.Release()
 	p.expect(large)
 	sebtest.Eventually(t, "all memory is released", func() bool { return s.class.Used() == 0 })
@@ -371,8 +360,7 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 // connection when another request waits for memory.
 func TestSlowRequestsAreEvicted(t *testing.T) {
 	s := start(t, framed.Options{})
-	held, err := s.class.Reserve(s.class.Limit() - 1_000_000)
-	must.NoError(t, err)
+	held := must.Get(s.class.Reserve(s.class.Limit() - 1_000_000))(t)
 	defer held.Release()
 	slow, other := s.dial(t), s.dial(t)
 	slow.send(frame(keyLarge, 1, 900_000)[:100_000])
@@ -414,9 +402,7 @@ func TestSlowAndSilent(t *testing.T) {
 		p.send(append(frame(keyTrust, 1, 0), frame(keyWait, 2, 0)...))
 		p.expect(frame(keyTrust, 1, 0))
 		_ = p.SetReadDeadline(time.Now().Add(5 * short))
-		if _, err := p.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("disconnected while waiting: %v", err)
-		}
+		must.ErrorIsf(t, check.Err(p.Read(make([]byte, 1))), os.ErrDeadlineExceeded, "disconnected while waiting")
 		close(s.hold)
 		_ = p.SetReadDeadline(time.Now().Add(time.Minute))
 		p.expect(frame(keyWait, 2, 0))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -35,9 +37,7 @@ func muted(t *testing.T) (*server, *peer) {
 	p.send(append(frame(keyEcho, 1, 0), large...))
 	p.expect(frame(keyEcho, 1, 0))
 	sebtest.Eventually(t, "the request is muted", func() bool { return s.quota.asked.Load() > 0 })
-	if n := s.begun.Load(); n != 1 {
-		t.Fatalf("%d requests have begun", n)
-	}
+	must.Equalf(t, s.begun.Load(), 1, "requests have begun")
 	return s, p
 }
 
@@ -45,9 +45,7 @@ func TestMutedConnection(t *testing.T) {
 	t.Run("continues when the quota changes, and others are not muted", func(t *testing.T) {
 		s, p := muted(t)
 		s.dial(t).asks(keyEcho, 7)
-		if n := s.class.Used(); n != 0 {
-			t.Errorf("%d bytes are reserved for a muted request", n)
-		}
+		check.Equalf(t, s.class.Used(), 0, "bytes are reserved for a muted request")
 		s.quota.lifted.Store(true)
 		close(s.quota.changed)
 		p.expect(frame(keyMuted, 2, 30_000))

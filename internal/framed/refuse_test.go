@@ -22,8 +22,7 @@ func refusal(key byte) framed.Finish {
 // continues. One that is not admitted is answered last.
 func TestRefusals(t *testing.T) {
 	s := start(t, framed.Options{Unsigned: true})
-	memory, err := s.class.Reserve(s.class.Limit())
-	must.NoError(t, err)
+	memory := must.Get(s.class.Reserve(s.class.Limit()))(t)
 	p := s.dial(t)
 	p.send(frame(keyWait, 1, 10))
 	p.send(frame(keyRefused, 2, 500_000))

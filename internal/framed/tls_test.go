@@ -28,16 +28,14 @@ import (
 func startTLS(t testing.TB, o framed.Options) (*server, *tls.Config) {
 	t.Helper()
 	authority, set, log := testenv.NewAuthority(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
-	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
-	must.NoError(t, err)
+	cert := must.Get(tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set))(t)
 	o.Port = tlsport.NewPort(tlsport.Options{Name: "kafka", Certificate: cert, Logger: log, Metrics: set})
 	return start(t, o), authority.Trusted()
 }
 
 func (s *server) dialTLS(t testing.TB, config *tls.Config) *peer {
 	t.Helper()
-	c, err := tls.Dial("tcp", s.addr, config)
-	must.NoError(t, err)
+	c := must.Get(tls.Dial("tcp", s.addr, config))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &peer{t, c}
@@ -50,8 +48,7 @@ func TestTLSAnswers(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
 	name := filepath.Join(t.TempDir(), "f")
 	must.NoError(t, os.WriteFile(name, content, 0o600))
-	file, err := os.Open(name)
-	must.NoError(t, err)
+	file := must.Get(os.Open(name))(t)
 	defer file.Close()
 	s.file.Store(file)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {

@@ -26,8 +26,7 @@ func TestBackupOfViews(t *testing.T) {
 	live(t, from, 1000)
 	settled(t, from)
 	first := backup(t, from, to, 0)
-	cluster, _, err := core.DecodeMeta(read(t, from, core.MetaKey))
-	must.NoError(t, err)
+	cluster, _ := must.Get2(core.DecodeMeta(read(t, from, core.MetaKey)))(t)
 	b := open(t, options(from, 1000))
 	produce(t, b, "a", 0, "later")
 	place := snapshot.LogPosition{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
@@ -39,9 +38,7 @@ func TestBackupOfViews(t *testing.T) {
 		At: func() (snapshot.LogPosition, bool) { return place, true }, On: func(snapshot.LogPosition) bool { return true },
 	})
 	for range 2 {
-		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(copies.Save(t.Context(), path, snapshot.Note{}, false))(t)
 		place.Slot++
 	}
 	backup(t, from, to, 0)
@@ -66,8 +63,7 @@ func TestVersionedBucket(t *testing.T) {
 	})
 	must.NoError(t, err)
 	open := func(prefix string) *objstore.S3 {
-		s, err := objstore.OpenS3(t.Context(), server.Options(prefix))
-		must.NoError(t, err)
+		s := must.Get(objstore.OpenS3(t.Context(), server.Options(prefix)))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}

@@ -59,9 +59,7 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 		return n
 	}
 	sebtest.Eventually(t, "two records are left", func() bool {
-		if _, err := m.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Once(t.Context()))(t)
 		return left() == 2
 	})
 	closeBroker(t, b)
@@ -102,8 +100,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 	epochs := map[int]bool{}
 	first := int(leftOf(t, sound).Pos)
 	for at := first; at < len(sound); {
-		batch, _, err := record.Split(sound[at:])
-		must.NoError(t, err)
+		batch, _ := must.Get2(record.Split(sound[at:]))(t)
 		for i := 12; i < 16; i++ {
 			epochs[at+i] = true
 		}
@@ -117,8 +114,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 		damaged := slices.Clone(sound)
 		damaged[at] ^= 1
 		change(t, s, name, func([]byte) []byte { return damaged })
-		r, found, err := check(t, fsck.Options{Store: s})
-		must.NoError(t, err)
+		r, found := must.Get2(check(t, fsck.Options{Store: s}))(t)
 		if r.Damages != 1 || len(found) == 0 || found[len(found)-1].Key != name || !slices.Equal(found[len(found)-1].Lost, want) {
 			t.Errorf("byte %d of %d, batches from %d on: %+v", at, len(sound), first, found)
 		}

@@ -45,11 +45,8 @@ func sameRecords(t testing.TB, s objstore.Store, want *reading) {
 
 func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
 	t.Helper()
-	r, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: keep})
-	must.NoError(t, err)
-	if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &r.At}); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: keep}))(t)
+	must.Get(fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &r.At}))(t)
 	return r
 }
 
@@ -57,9 +54,7 @@ func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
 func restored(t testing.TB, from objstore.Store, at *state.Position) objstore.Store {
 	t.Helper()
 	to := objstore.NewMemory()
-	if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: from, To: to, At: at}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(fsck.Restore(t.Context(), fsck.CopyOptions{From: from, To: to, At: at}))(t)
 	clean(t, to)
 	return to
 }
@@ -249,9 +244,7 @@ func TestCopiesAreInterrupted(t *testing.T) {
 					}
 					return
 				}
-				if !errors.Is(err, objstore.ErrRefused) {
-					t.Fatalf("after %d writes: %v", after, err)
-				}
+				must.ErrorIsf(t, err, objstore.ErrRefused, "after %d writes", after)
 				interrupted(t, name, to.Store, first.At, want)
 				to.left.Store(1 << 40)
 				if err := f(from, to); err != nil && !errors.Is(err, fsck.ErrIsBucket) { // only the mark is left to delete
@@ -281,9 +274,7 @@ func interrupted(t *testing.T, name string, to objstore.Store, first state.Posit
 			t.Fatal(points, err)
 		}
 		for _, p := range points {
-			if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &p.Position}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &p.Position}))(t)
 		}
 		if last := points[len(points)-1]; last.Position == first {
 			sameRecords(t, restored(t, to, &first), want)
@@ -313,9 +304,7 @@ func TestCopy(t *testing.T) {
 		other := open(t, options(from, 4))
 		return other.Close(ctx)
 	}
-	if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: from, To: to, Fence: fence}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fsck.Copy(t.Context(), fsck.CopyOptions{From: from, To: to, Fence: fence}))(t)
 	if r := brokertest.Try(t.Context(), b, brokertest.Append("a", 0, recordtest.Values("lost")...)); r.Err == nil {
 		t.Error("the broker of the source has acknowledged a record after the copy")
 	}
@@ -402,12 +391,10 @@ func TestBackupOfManyEpochs(t *testing.T) {
 	}
 	closeBroker(t, open(t, options(from, 4)))
 	settled(t, from)
-	head, err := record.DecodeHead(read(t, from, withData(t, from)[0])[:record.HeadSize])
-	must.NoError(t, err)
+	head := must.Get(record.DecodeHead(read(t, from, withData(t, from)[0])[:record.HeadSize]))(t)
 	head.Epoch, head.Nonce, head.Slot, head.Low = 20, record.ID{1}, 3, 0
 	garbage := state.SlotKey(0, head.Epoch, head.Nonce, head.Slot)
-	body, err := record.EncodeObject(&head, nil, nil, nil)
-	must.NoError(t, err)
+	body := must.Get(record.EncodeObject(&head, nil, nil, nil))(t)
 	put(t, from, garbage, body)
 	backup(t, from, to, 0)
 	want := content(t, from)

@@ -256,8 +256,7 @@ func TestSnapshotDamage(t *testing.T) {
 		}},
 		"not the fold": {"snapshot differs", func(t *testing.T, s objstore.Store) string {
 			return one(t, s, snapshots(t, s)[0], func(b []byte) []byte {
-				st, err := state.DecodeSnapshot(b)
-				must.NoError(t, err)
+				st := must.Get(state.DecodeSnapshot(b))(t)
 				p := st.TopicByName("a").Partitions.At(1)
 				p.Ranges[len(p.Ranges)-1].Len++
 				return state.EncodeSnapshot(st)
@@ -267,8 +266,7 @@ func TestSnapshotDamage(t *testing.T) {
 			key := snapshots(t, s)[0]
 			b := read(t, s, key)
 			key = key[:len(key)-4] + "0000"
-			st, err := state.DecodeSnapshot(b)
-			must.NoError(t, err)
+			st := must.Get(state.DecodeSnapshot(b))(t)
 			copy(st.Nonce[14:], []byte{0, 0})
 			st.Epochs[len(st.Epochs)-1].Nonce = st.Nonce
 			put(t, s, key, state.EncodeSnapshot(st))
@@ -279,8 +277,7 @@ func TestSnapshotDamage(t *testing.T) {
 			s := objstore.NewMemory()
 			live(t, s, 4)
 			key := d.plant(t, s)
-			r, found, err := check(t, fsck.Options{Store: s})
-			must.NoError(t, err)
+			r, found := must.Get2(check(t, fsck.Options{Store: s}))(t)
 			if !slices.ContainsFunc(found, func(f fsck.Finding) bool {
 				return f.Severity == fsck.Damage && f.Key == key && f.Kind == d.kind
 			}) || r.Damages != 1 {
@@ -309,15 +306,13 @@ func TestHole(t *testing.T) {
 // garbage lists the permanent garbage, and stays lists the others.
 func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
 	t.Helper()
-	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
-	must.NoError(t, err)
+	st := must.Get(state.DecodeSnapshot(read(t, s, snapshots(t, s)[0])))(t)
 	object := func(kind record.Kind, e state.Epoch, slot uint64) string {
 		h := record.Head{Kind: kind, Time: 1, Cluster: st.Cluster, Epoch: e.Number, Nonce: e.Nonce, Slot: slot}
 		if kind == record.KindSeal {
 			h.NextEpoch, h.NextNonce = e.Number+1, record.NewID()
 		}
-		b, err := record.EncodeObject(&h, nil, nil, nil)
-		must.NoError(t, err)
+		b := must.Get(record.EncodeObject(&h, nil, nil, nil))(t)
 		key := state.SlotKey(0, e.Number, e.Nonce, slot)
 		put(t, s, key, b)
 		return key
@@ -351,8 +346,7 @@ func TestOrphansAndRepair(t *testing.T) {
 		}
 	}
 	before := keys(t, s)
-	r, found, err = check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
-	must.NoError(t, err)
+	r, found = must.Get2(check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}))(t)
 	after := keys(t, s)
 	for _, key := range garbage {
 		if _, there := after[key]; there {

@@ -36,9 +36,7 @@ func manyStarts(t *testing.T) objstore.Store {
 		for i := range 3 {
 			produce(t, b, "a", 0, fmt.Sprint(run, i))
 		}
-		if _, err := b.Trim(t.Context(), "a", 0, int64(3*run)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Trim(t.Context(), "a", 0, int64(3*run)))(t)
 		if run == starts-1 {
 			sebtest.Eventually(t, "old commit objects are deleted", func() bool { return len(walOf(t, s)) <= starts+10 })
 			closeBroker(t, b)
@@ -58,8 +56,7 @@ func walOf(t *testing.T, s objstore.Store) []string {
 
 func newest(t *testing.T, s objstore.Store) *state.State {
 	t.Helper()
-	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
-	must.NoError(t, err)
+	st := must.Get(state.DecodeSnapshot(read(t, s, snapshots(t, s)[0])))(t)
 	return st
 }
 
@@ -121,15 +118,13 @@ func TestDamageInForgottenEpochs(t *testing.T) {
 func TestOrphansInForgottenEpochs(t *testing.T) {
 	s := manyStarts(t)
 	st := newest(t, s)
-	old, err := record.DecodeHead(read(t, s, sealsOfForgotten(t, s)[5])[:record.HeadSize])
-	must.NoError(t, err)
+	old := must.Get(record.DecodeHead(read(t, s, sealsOfForgotten(t, s)[5])[:record.HeadSize]))(t)
 	object := func(kind record.Kind, nonce record.ID, slot uint64) string {
 		h := record.Head{Kind: kind, Time: 1, Cluster: st.Cluster, Epoch: old.Epoch, Nonce: nonce, Slot: slot}
 		if kind == record.KindSeal {
 			h.NextEpoch, h.NextNonce = h.Epoch+1, record.NewID()
 		}
-		b, err := record.EncodeObject(&h, nil, nil, nil)
-		must.NoError(t, err)
+		b := must.Get(record.EncodeObject(&h, nil, nil, nil))(t)
 		key := state.SlotKey(0, h.Epoch, nonce, slot)
 		put(t, s, key, b)
 		return key
@@ -140,9 +135,7 @@ func TestOrphansInForgottenEpochs(t *testing.T) {
 	if r := clean(t, s); r.Seals != starts || int(r.Orphans.Objects) != len(stays) || int(r.Superseded.Objects) < len(garbage) {
 		t.Errorf("%+v", r)
 	}
-	if _, _, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}))(t)
 	after := keys(t, s)
 	for _, key := range garbage {
 		if _, there := after[key]; there {

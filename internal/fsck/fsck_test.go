@@ -25,8 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func disk(t testing.TB) objstore.Store {
 	t.Helper()
-	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -39,8 +38,7 @@ func TestClean(t *testing.T) {
 		"s3": func(t testing.TB) objstore.Store {
 			s := testenv.S3ForTest(t.(*testing.T))
 			o := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
-			store, err := objstore.Open(t.Context(), s.Spec("p"), o)
-			must.NoError(t, err)
+			store := must.Get(objstore.Open(t.Context(), s.Spec("p"), o))(t)
 			t.Cleanup(func() { _ = store.(*objstore.S3).Close() })
 			return store
 		},

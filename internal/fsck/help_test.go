@@ -42,8 +42,7 @@ func open(t testing.TB, o broker.Options) *broker.Broker {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	b, err := broker.Open(ctx, o)
-	must.NoError(t, err)
+	b := must.Get(broker.Open(ctx, o))(t)
 	t.Cleanup(func() { kill(b) })
 	return b
 }
@@ -69,9 +68,7 @@ func produce(t testing.TB, b *broker.Broker, topic string, partition int, values
 
 func create(t testing.TB, b *broker.Broker, topic string, partitions int) {
 	t.Helper()
-	if _, err := b.CreateTopic(context.Background(), topic, broker.TopicSpec{Partitions: partitions}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(context.Background(), topic, broker.TopicSpec{Partitions: partitions}))(t)
 }
 
 // live writes three epochs with created and deleted topics, trims and consumer offsets. It returns
@@ -94,9 +91,7 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 		}
 		if run == 1 {
 			must.NoError(t, b.DeleteTopic(ctx, "gone"))
-			if _, err := b.Trim(ctx, "a", 0, 4); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(b.Trim(ctx, "a", 0, 4))(t)
 			records -= 4
 			for _, err := range b.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "a", Offset: 5}}) {
 				must.NoError(t, err)
@@ -146,9 +141,7 @@ func merged(t testing.TB, b *broker.Broker, s objstore.Store) {
 	})
 	defer m.Close()
 	for range 3 {
-		if _, err := m.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Once(t.Context()))(t)
 	}
 }
 
@@ -173,8 +166,7 @@ func check(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
 // clean runs fsck on a bucket that must be undamaged and may hold orphans.
 func clean(t testing.TB, s objstore.Store) *fsck.Report {
 	t.Helper()
-	r, found, err := check(t, fsck.Options{Store: s})
-	must.NoError(t, err)
+	r, found := must.Get2(check(t, fsck.Options{Store: s}))(t)
 	for _, f := range found {
 		if f.Severity == fsck.Damage {
 			t.Errorf("a clean bucket: %+v", f)
@@ -191,8 +183,7 @@ func keys(t testing.TB, s objstore.Store) map[string]int64 {
 	all := map[string]int64{}
 	o := objstore.ListOptions{}
 	for {
-		entries, more, err := s.List(context.Background(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(s.List(context.Background(), o))(t)
 		for _, e := range entries {
 			all[e.Key] = e.Size
 			o.After = e.Key
@@ -222,11 +213,9 @@ func settled(t testing.TB, s objstore.Store) map[string]int64 {
 
 func read(t testing.TB, s objstore.Store, key string) []byte {
 	t.Helper()
-	o, err := s.Get(context.Background(), key, objstore.Whole)
-	must.NoError(t, err)
+	o := must.Get(s.Get(context.Background(), key, objstore.Whole))(t)
 	defer o.Body.Close()
-	b, err := io.ReadAll(o.Body)
-	must.NoError(t, err)
+	b := must.Get(io.ReadAll(o.Body))(t)
 	return b
 }
 
@@ -256,8 +245,7 @@ func slots(t testing.TB, s objstore.Store, kind record.Kind) []string {
 		if !strings.HasPrefix(key, "s0000/wal/") {
 			continue
 		}
-		h, err := record.DecodeHead(read(t, s, key)[:record.HeadSize])
-		must.NoError(t, err)
+		h := must.Get(record.DecodeHead(read(t, s, key)[:record.HeadSize]))(t)
 		if h.Kind == kind {
 			found = append(found, key)
 		}

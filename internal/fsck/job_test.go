@@ -119,8 +119,7 @@ func TestJobStaysWithinItsMemory(t *testing.T) {
 	if err := j.Start(state.Memory{Ranges: 10_000 * state.RangeMemory}); !errors.As(err, &over) || over.Max != memory.Limit()/2 || !strings.Contains(err.Error(), "raise --memory-limit, or run seb fsck") {
 		t.Errorf("%v", err)
 	}
-	taken, err := memory.Reserve(memory.Limit() - 1<<10)
-	must.NoError(t, err)
+	taken := must.Get(memory.Reserve(memory.Limit() - 1<<10))(t)
 	if err := j.Start(state.Memory{}); !errors.Is(err, budget.ErrOver) {
 		t.Errorf("%v", err)
 	}

@@ -52,8 +52,7 @@ func newJournaled(t *testing.T, closed bool) *journaled {
 // open opens the bucket like a new process.
 func (j *journaled) open() *objstore.Disk {
 	j.t.Helper()
-	s, err := objstore.OpenDisk(j.dir, objstore.DiskOptions{NoSync: true})
-	must.NoError(j.t, err)
+	s := must.Get(objstore.OpenDisk(j.dir, objstore.DiskOptions{NoSync: true}))(j.t)
 	j.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -70,8 +69,7 @@ func (j *journaled) file(name string) string {
 
 func (j *journaled) flip(name string, at func(content []byte) int) {
 	j.t.Helper()
-	content, err := os.ReadFile(j.file(name))
-	must.NoError(j.t, err)
+	content := must.Get(os.ReadFile(j.file(name)))(j.t)
 	content[at(content)] ^= 1
 	must.NoError(j.t, os.WriteFile(j.file(name), content, 0o600))
 }
@@ -171,8 +169,7 @@ func losesFrom(t *testing.T, name string, from int, closed, successor bool) {
 			damages = append([]string{"lost epoch s0000/wal/0000000002-"}, damages...)
 		}
 		j.finds(damages...)
-		r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos})
-		must.NoError(t, err)
+		r := must.Get(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos}))(t)
 		if len(r.Lost) != 1 || r.Lost[0].From != int64(from) || r.Lost[0].To < values+(1<<24) {
 			t.Errorf("recovered %+v", r)
 		}
@@ -252,9 +249,7 @@ func TestObjectOfADamagedJournalIsRestored(t *testing.T) {
 		must.NoError(t, os.WriteFile(filepath.Join(j.file("+late"), filepath.Base(key)), object, 0o600))
 		if !successor {
 			end := j.refuses("offset")
-			if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &end.Pos}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &end.Pos}))(t)
 		}
 		j.reads(want...)
 	}
@@ -286,15 +281,11 @@ func TestCopiesOfJournaledBuckets(t *testing.T) {
 				t.Errorf("%d objects after the backup, %d before", len(after), len(before))
 			}
 			back := &journaled{t, t.TempDir()}
-			if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: to.open(), To: back.open()}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get2(fsck.Restore(t.Context(), fsck.CopyOptions{From: to.open(), To: back.open()}))(t)
 			back.finds()
 			back.reads(want...)
 			moved := &journaled{t, t.TempDir()}
-			if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: j.open(), To: moved.open()}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fsck.Copy(t.Context(), fsck.CopyOptions{From: j.open(), To: moved.open()}))(t)
 			moved.finds()
 			moved.reads(want...)
 			j.finds()

@@ -141,8 +141,7 @@ func (h *history) refers(key string, slot record.Head) bool {
 
 func newHistory(t testing.TB, whole bucket) *history {
 	h := &history{whole: whole, heads: map[string]record.Head{}, snaps: map[string]state.Position{}}
-	id, _, err := core.DecodeMeta(whole[core.MetaKey])
-	must.NoError(t, err)
+	id, _ := must.Get2(core.DecodeMeta(whole[core.MetaKey]))(t)
 	s := state.Genesis(id, 0)
 	pos, nonce := s.Pos, s.Nonce
 	for key := range whole {
@@ -150,8 +149,7 @@ func newHistory(t testing.TB, whole bucket) *history {
 			h.snaps[key] = p
 		}
 		if _, _, _, ok := state.ParseSlotKey(0, key); ok {
-			head, err := record.DecodeHead(whole[key])
-			must.NoError(t, err)
+			head := must.Get(record.DecodeHead(whole[key]))(t)
 			h.heads[key] = head
 		}
 	}
@@ -452,8 +450,7 @@ func TestForkedBucket(t *testing.T) {
 	remove(t, s, seal)
 	head := pos // the object that the old program put in the same slot
 	head.NextNonce = record.NewID()
-	b, err := record.EncodeObject(&head, nil, nil, nil)
-	must.NoError(t, err)
+	b := must.Get(record.EncodeObject(&head, nil, nil, nil))(t)
 	put(t, s, seal, b)
 	// The old program leads and is killed until its epochs are above those of the branch. A hidden
 	// end has the same effect.
@@ -528,8 +525,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &state.Position{Epoch: at.Epoch, Slot: at.Slot + 1}}); !errors.Is(err, fsck.ErrOtherLoss) {
 		t.Errorf("another position: %v", err)
 	}
-	r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at})
-	must.NoError(t, err)
+	r := must.Get(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at}))(t)
 	t.Logf("%+v", r)
 	if len(r.Lost) == 0 {
 		t.Error("no partition has a gap, and the branch had one that the fork did not write to")
@@ -612,8 +608,7 @@ func TestRecover(t *testing.T) {
 					t.Errorf("another position: %v", err)
 				}
 				before := keys(t, s)
-				r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at})
-				must.NoError(t, err)
+				r := must.Get(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at}))(t)
 				t.Logf("%+v", r)
 				for range 2 {
 					h.continues(t, s)
@@ -645,9 +640,7 @@ func (h *history) continues(t *testing.T, s objstore.Store) {
 	b := open(t, options(s, 4))
 	seen := readAll(t, b)
 	for _, err := range seen.errs {
-		if !errors.Is(err, errNothing) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, err, errNothing)
 	}
 	for at, value := range seen.values {
 		if h.expect.values[at] != value && value != "after" {

@@ -50,9 +50,7 @@ func TestRegistrations(t *testing.T) {
 		}
 	}
 	copied, backups := objstore.NewMemory(), objstore.NewMemory()
-	if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: store, To: copied}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fsck.Copy(t.Context(), fsck.CopyOptions{From: store, To: copied}))(t)
 	backup(t, store, backups, 0)
 	for _, to := range []objstore.Store{copied, backups, restored(t, backups, nil)} {
 		for name := range keys(t, to) {

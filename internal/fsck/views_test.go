@@ -22,8 +22,7 @@ func TestCopiesOfViews(t *testing.T) {
 	store := objstore.NewMemory()
 	live(t, store, 1000)
 	settled(t, store)
-	cluster, _, err := core.DecodeMeta(read(t, store, core.MetaKey))
-	must.NoError(t, err)
+	cluster, _ := must.Get2(core.DecodeMeta(read(t, store, core.MetaKey)))(t)
 	place := snapshot.LogPosition{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
 	copies := snapshot.Open(snapshot.Options{
 		Store: store, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
@@ -33,9 +32,7 @@ func TestCopiesOfViews(t *testing.T) {
 	must.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600))
 	for range 2 {
 		place.Slot++
-		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(copies.Save(t.Context(), path, snapshot.Note{}, false))(t)
 	}
 	r := clean(t, store)
 	if r.Views != 2 || r.Verified.Objects+r.Superseded.Objects < r.Listed.Objects {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 const (
@@ -167,9 +169,7 @@ func (b *bench) syncAll(all []JoinAnswer) {
 	i := 0
 	for _, a := range all {
 		if a.Member != a.Leader {
-			if got := b.synced(ts[i], OK); got != "for "+a.Member {
-				b.t.Fatalf("member %s is assigned %q", a.Member, got)
-			}
+			must.Equalf(b.t, b.synced(ts[i], OK), "for "+a.Member, "member %s is assigned", a.Member)
 			i++
 		}
 	}
@@ -188,9 +188,7 @@ func (b *bench) leave(as ...JoinAnswer) {
 	for _, a := range as {
 		codes := b.c.Leave(b.now, "g", []Leaving{{Member: a.Member}}, &b.out)
 		b.collect()
-		if codes[0] != OK {
-			b.t.Fatalf("member %s leaves: codes %v", a.Member, codes)
-		}
+		must.Equalf(b.t, codes[0], OK, "member %s leaves: codes %v", a.Member, codes)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // restarted returns a coordinator in the next epoch, and the members of the last one.
@@ -44,9 +46,7 @@ func TestGenerationsStayInTheirEpoch(t *testing.T) {
 	first, last := b.c.cfg.firstGeneration()+1, b.c.cfg.firstGeneration()+1<<generationBits-1
 	for _, want := range []int32{last, first} {
 		a := b.stable(request("", ""))[0]
-		if a.Generation != want {
-			t.Fatalf("generation %d, want %d", a.Generation, want)
-		}
+		must.Equalf(t, a.Generation, want, "generation")
 		b.leave(a)
 	}
 	if a := b.c.HeartbeatConsumer(b.now, (&reader{id: "x", names: []string{"t"}}).request()); a.Code != OK || a.Epoch <= last {

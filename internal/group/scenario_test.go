@@ -76,8 +76,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 			s.topics.set(c.Args[0], int32(s.number(c.Args[1])))
 		}
 	case "pass":
-		d, err := time.ParseDuration(c.Args[0])
-		must.NoError(s.t, err)
+		d := must.Get(time.ParseDuration(c.Args[0]))(s.t)
 		s.pass(int64(d))
 	case "stable":
 		for _, name := range c.Args {
@@ -319,8 +318,7 @@ func (s *scenario) option(name string, set func(v string)) {
 }
 
 func (s *scenario) number(v string) int64 {
-	n, err := strconv.ParseInt(v, 10, 64)
-	must.NoError(s.t, err)
+	n := must.Get(strconv.ParseInt(v, 10, 64))(s.t)
 	return n
 }
 

@@ -74,8 +74,7 @@ func BenchmarkFollow(b *testing.B) {
 }
 
 func fileSize(b testing.TB, path string) int64 {
-	info, err := os.Stat(path)
-	must.NoError(b, err)
+	info := must.Get(os.Stat(path))(b)
 	return info.Size()
 }
 

@@ -63,8 +63,7 @@ func TestDamageIsDetected(t *testing.T) {
 	}
 	m.check()
 	m.view.Close()
-	whole, err := os.ReadFile(m.view.path)
-	must.NoError(t, err)
+	whole := must.Get(os.ReadFile(m.view.path))(t)
 	damaged := 0
 	m.few = sebtest.Runs(20, 10)
 	for _, d := range damages {
@@ -100,8 +99,7 @@ func TestDamageAfterCrashIsDetected(t *testing.T) {
 		for range sebtest.Runs(2, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
 			for i, name := range []string{"keys.db", "keys.db-wal"} {
-				b, err := os.ReadFile(filepath.Join(dir, name))
-				must.NoError(t, err)
+				b := must.Get(os.ReadFile(filepath.Join(dir, name)))(t)
 				if m.rand.IntN(3) != i { // mostly the log
 					b = d.do(m.rand, b)
 				}
@@ -128,27 +126,21 @@ func TestDamageWhileOpen(t *testing.T) {
 	m.check()
 	files := map[*os.File]int64{} // files and the offsets from which they are damaged
 	for name, from := range map[string]int64{m.view.path: localdb.PageSize, m.view.path + "-wal": 32} {
-		f, err := os.OpenFile(name, os.O_RDWR, 0)
-		must.NoError(t, err)
+		f := must.Get(os.OpenFile(name, os.O_RDWR, 0))(t)
 		defer f.Close() // after the view, because closing a file releases SQLite's locks on it
 		files[f] = from
 	}
 	// once both are open, because the view may delete them when one is damaged
 	for f, from := range files {
-		info, err := f.Stat()
-		must.NoError(t, err)
+		info := must.Get(f.Stat())(t)
 		for at := from; at < info.Size(); at += 200 {
-			if _, err := f.WriteAt([]byte{0xaa, 0x55}, at); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.WriteAt([]byte{0xaa, 0x55}, at))(t)
 		}
 	}
 	there := m.records(m.topics[0])
 	for tries := 0; m.view.rebuilds() == 0 && tries < 20; tries++ {
 		for _, key := range m.some(there) {
-			if _, err := m.view.History(t.Context(), m.topics[0], []byte(key), HistoryQuery{Partition: -1, Limit: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(m.view.History(t.Context(), m.topics[0], []byte(key), HistoryQuery{Partition: -1, Limit: 1}))(t)
 		}
 		m.view.caughtUp(m.log)
 	}
@@ -177,8 +169,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 	v.Close()
 
-	b, err := os.ReadFile(v.path)
-	must.NoError(t, err)
+	b := must.Get(os.ReadFile(v.path))(t)
 	b[63]++ // the version
 	must.NoError(t, os.WriteFile(v.path, b, 0o600))
 	v = open(t, v.path, other)

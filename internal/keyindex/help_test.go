@@ -368,8 +368,7 @@ func seeded(t testing.TB, seed uint64) *rand.Rand {
 
 func (v *testView) get(topic record.ID, key string, part int) string {
 	v.t.Helper()
-	e, ok, err := v.Get(v.t.Context(), topic, []byte(key), part)
-	must.NoError(v.t, err)
+	e, ok := must.Get2(v.Get(v.t.Context(), topic, []byte(key), part))(v.t)
 	if !ok {
 		return "none"
 	}

@@ -170,8 +170,7 @@ func (v *testView) knows(topic record.ID) bool {
 func (m *model) forget(topic record.ID, there map[string][]Entry, keys []string) {
 	var gone []Entry
 	for _, key := range keys {
-		list, err := m.view.History(m.t.Context(), topic, []byte(key), HistoryQuery{Partition: -1, Limit: LimitMax})
-		must.NoError(m.t, err)
+		list := must.Get(m.view.History(m.t.Context(), topic, []byte(key), HistoryQuery{Partition: -1, Limit: LimitMax}))(m.t)
 		for _, e := range list {
 			if !slices.ContainsFunc(there[key], func(x Entry) bool { return x.Partition == e.Partition && x.Offset == e.Offset }) {
 				gone = append(gone, e)
@@ -261,8 +260,7 @@ type partitionID struct {
 // listedOfLost returns the keys that the view lists with a record that may be lost; there are fewer
 // than LimitMax keys.
 func (m *model) listedOfLost(topic record.ID) (keys []string) {
-	list, err := m.view.List(m.t.Context(), topic, ListQuery{Limit: LimitMax})
-	must.NoError(m.t, err)
+	list := must.Get(m.view.List(m.t.Context(), topic, ListQuery{Limit: LimitMax}))(m.t)
 	for _, e := range list {
 		if e.Offset < m.lost[partitionID{topic, e.Partition}] {
 			keys = append(keys, string(e.Key))
@@ -276,8 +274,7 @@ func (m *model) checkList(topic record.ID, live []string) {
 	q := ListQuery{Limit: 1 + m.rand.IntN(500)}
 	var got []string
 	for {
-		list, err := m.view.List(m.t.Context(), topic, q)
-		must.NoError(m.t, err)
+		list := must.Get(m.view.List(m.t.Context(), topic, q))(m.t)
 		if len(list) == 0 {
 			break
 		}
@@ -300,8 +297,7 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 	q := HistoryQuery{Partition: -1, NewestFirst: newest, Limit: 1 + m.rand.IntN(50)}
 	var got []Entry
 	for {
-		list, err := m.view.History(m.t.Context(), topic, []byte(key), q)
-		must.NoError(m.t, err)
+		list := must.Get(m.view.History(m.t.Context(), topic, []byte(key), q))(m.t)
 		got = append(got, list...)
 		if len(list) < q.Limit {
 			break

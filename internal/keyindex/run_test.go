@@ -82,8 +82,7 @@ func keyrunWritten(t testing.TB, id int64, list []RunEntry) (blocks, *Run) {
 	if err != nil || info.ID != id || w.ID() != id || info.Entries != int64(len(list)) {
 		t.Fatalf("%+v of %d entries: %v", info, len(list), err)
 	}
-	run, err := NewStore(b.read).Run(info)
-	must.NoError(t, err)
+	run := must.Get(NewStore(b.read).Run(info))(t)
 	return b, run
 }
 
@@ -237,8 +236,7 @@ func takeKeys(t *testing.T, m Merged, all []RunEntry) {
 		if e == nil || CompareKey(e, &all[0]) != 0 {
 			t.Fatalf("the next key is %+v, want %+v", e, all[0])
 		}
-		got, err := m.TakeKey(*e)
-		must.NoError(t, err)
+		got := must.Get(m.TakeKey(*e))(t)
 		slices.SortFunc(got, func(a, b RunEntry) int { return Compare(&a, &b) })
 		if !slices.EqualFunc(got, want, same) {
 			t.Fatalf("newest of %.20q are %+v, want %+v", e.Key, got, want)
@@ -314,9 +312,7 @@ func FuzzDecode(f *testing.F) {
 		x := Encoder{buf: bytes.Clone(body)}
 		list, err := Decode(7, x.Seal(7))
 		if err != nil {
-			if !errors.Is(err, localdb.ErrDamaged) {
-				t.Fatal(err)
-			}
+			must.ErrorIs(t, err, localdb.ErrDamaged)
 			return
 		}
 		var again Encoder

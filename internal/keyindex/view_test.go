@@ -181,8 +181,7 @@ func TestPagesOfKeys(t *testing.T) {
 	v := open(t, "", l)
 	v.caughtUp(l)
 	page := func(prefix string, after []byte, limit int) []string {
-		list, err := v.List(t.Context(), topic, ListQuery{Prefix: []byte(prefix), After: after, Limit: limit})
-		must.NoError(t, err)
+		list := must.Get(v.List(t.Context(), topic, ListQuery{Prefix: []byte(prefix), After: after, Limit: limit}))(t)
 		out := []string{}
 		for _, e := range list {
 			out = append(out, string(e.Key))
@@ -235,8 +234,7 @@ func TestPagesOfAHistory(t *testing.T) {
 	all := func(key string, part int, newest bool, limit int) (out []string) {
 		q := HistoryQuery{Partition: part, NewestFirst: newest, Limit: limit}
 		for {
-			list, err := v.History(t.Context(), topic, []byte(key), q)
-			must.NoError(t, err)
+			list := must.Get(v.History(t.Context(), topic, []byte(key), q))(t)
 			out = append(out, showAll(list)...)
 			if len(list) < limit {
 				return out

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -17,16 +18,14 @@ import (
 // acknowledgements elsewhere fails this test.
 func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 	users := map[string][]string{} // identifier -> functions that use it
-	files, err := os.ReadDir(".")
-	must.NoError(t, err)
+	files := must.Get(os.ReadDir("."))(t)
 	fset := token.NewFileSet()
 	commitCase := ""
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(fset, f.Name(), nil, parser.SkipObjectResolution)
-		must.NoError(t, err)
+		file := must.Get(parser.ParseFile(fset, f.Name(), nil, parser.SkipObjectResolution))(t)
 		for _, d := range file.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {
@@ -56,9 +55,7 @@ func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 			t.Errorf("%s is used in %v, want %v", name, got, in)
 		}
 	}
-	if commitCase != "core.EffCommit" {
-		t.Errorf("commit is called for %q", commitCase)
-	}
+	check.Equalf(t, commitCase, "core.EffCommit", "commit is called for")
 }
 
 func use(users map[string][]string, name, in string) {

@@ -1,7 +1,6 @@
 package log_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -54,13 +54,9 @@ func TestAuditRecordsShareTheSlotOfTheirChange(t *testing.T) {
 		}
 		for i, want := range []error{nil, nil, state.ErrOffsetMismatch, nil, state.ErrTopicExists, state.ErrNotAudited, state.ErrNotAudited, nil} {
 			r := wait(t, tickets[i])
-			if err := r[0].Err(); !errors.Is(err, want) {
-				t.Errorf("member %d: %v, want %v", i, err, want)
-			}
+			check.ErrorIsf(t, r[0].Err(), want, "member %d", i)
 		}
-		if n := store.requests() - before; n != 1 {
-			t.Errorf("%d requests, want one object", n)
-		}
+		check.Equalf(t, store.requests()-before, 1, "requests")
 		if got := contents(t, l, store, id, 0); fmt.Sprint(got) != "[a b d]" {
 			t.Errorf("topic has %v", got)
 		}
@@ -77,16 +73,12 @@ func TestRefusedChangesLeaveNoAuditRecord(t *testing.T) {
 	l := open(t, options(store))
 	audit := topic(t, l, "audit", 1)
 	r := wait(t, l.ProposeAudited(createOp("audit"), auditOf(t, audit, "create audit")))
-	if err := r[0].Err(); !errors.Is(err, state.ErrTopicExists) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, r[0].Err(), state.ErrTopicExists)
 	r = wait(t, l.ProposeAudited(createOp("b"), auditOf(t, audit, "create b")))
 	must.NoError(t, r[0].Err())
 	l.Kill()
 	r = wait(t, l.ProposeAudited(createOp("c"), auditOf(t, audit, "create c")))
-	if err := r[0].Err(); !errors.Is(err, log.ErrClosed) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, r[0].Err(), log.ErrClosed)
 	if got := contents(t, l, store, audit, 0); fmt.Sprint(got) != "[create b]" {
 		t.Errorf("audit topic has %q", got)
 	}

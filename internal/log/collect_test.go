@@ -32,8 +32,7 @@ func names(t testing.TB, s objstore.Store, prefix string) []string {
 	var all []string
 	o := objstore.ListOptions{Prefix: prefix}
 	for {
-		entries, more, err := s.List(context.Background(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(s.List(context.Background(), o))(t)
 		for _, e := range entries {
 			all = append(all, e.Key)
 			o.After = e.Key
@@ -105,9 +104,7 @@ func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 	next := h.start
 	for _, r := range p.Ranges {
 		b := whole(t, s, v.Key(r.Epoch, r.Slot))[r.Pos:][:r.Len]
-		if _, err := record.Verify(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(record.Verify(b))(t)
 		var reader record.Reader
 		for reader.Reset(b, r.Base); reader.Next(); {
 			rec := reader.Record()
@@ -121,9 +118,7 @@ func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 		}
 		must.NoError(t, reader.Err())
 	}
-	if next != h.next {
-		t.Fatalf("partition %d ends at %d, want %d", h.part, next, h.next)
-	}
+	must.Equalf(t, next, h.next, "partition %d ends at", h.part)
 }
 
 // checkSeals checks that every SEAL of the chain exists.
@@ -158,8 +153,7 @@ func settle(t testing.TB, l *log.Log, s objstore.Store, h *history) {
 // TestCollection appends and trims while logs are killed, closed and taken over. The number of
 // objects stays bounded, all untrimmed records stay readable, and no SEAL is deleted.
 func TestCollection(t *testing.T) {
-	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	disk := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	defer disk.Close()
 	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .08, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .05, storetest.Truncate: .05}
 	faults := storetest.All(rates)
@@ -285,8 +279,7 @@ func put(t testing.TB, s objstore.Store, key string, b []byte) {
 func inFlight(t testing.TB, v *state.State, slot uint64) (key string, body []byte) {
 	t.Helper()
 	h := record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Nonce: v.Cluster, Slot: slot}
-	body, err := record.EncodeObject(&h, nil, nil, nil)
-	must.NoError(t, err)
+	body = must.Get(record.EncodeObject(&h, nil, nil, nil))(t)
 	return state.SlotKey(0, 0, v.Cluster, slot), body
 }
 

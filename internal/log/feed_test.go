@@ -3,7 +3,6 @@ package log_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -23,8 +23,7 @@ func prefixes(t *testing.T, s objstore.Store) (slots [][]byte) {
 	t.Helper()
 	for _, key := range names(t, s, "s0000/wal/") {
 		b := whole(t, s, key)
-		h, err := record.DecodeHead(b)
-		must.NoError(t, err)
+		h := must.Get(record.DecodeHead(b))(t)
 		if h.Kind == record.KindData {
 			slots = append(slots, b[:record.HeadSize+int(h.StateLen)+int(h.IndexCount)*record.IndexEntrySize])
 		}
@@ -71,9 +70,7 @@ func TestFeed(t *testing.T) {
 	}
 	next.Reach(report(t, next).Pos)
 	must.NoError(t, next.Alive(t.Context()))
-	if n := store.requests() - before; n != 0 {
-		t.Errorf("%d requests of a follower that was fed", n)
-	}
+	check.Equalf(t, store.requests()-before, 0, "requests of a follower that was fed")
 }
 
 // TestFeedOfDamagedSlots: what is not the beginning of a commit object is an error, and what is not
@@ -87,21 +84,15 @@ func TestFeedOfDamagedSlots(t *testing.T) {
 	for at := range slot {
 		damaged := bytes.Clone(slot)
 		damaged[at] ^= 0x10
-		if err := next.Feed(damaged); !errors.Is(err, record.ErrCorrupt) {
-			t.Errorf("byte %d is damaged: %v", at, err)
-		}
+		check.ErrorIsf(t, next.Feed(damaged), record.ErrCorrupt, "byte %d is damaged", at)
 	}
 	for _, n := range []int{0, 1, record.HeadSize - 1, record.HeadSize, len(slot) - 1} {
-		if err := next.Feed(bytes.Clone(slot[:n])); !errors.Is(err, record.ErrCorrupt) {
-			t.Errorf("%d bytes of a slot: %v", n, err)
-		}
+		check.ErrorIsf(t, next.Feed(bytes.Clone(slot[:n])), record.ErrCorrupt, "%d bytes of a slot", n)
 	}
 	other := objstore.NewMemory()
 	topic(t, open(t, options(other)), "b", 1)
 	must.NoError(t, next.Feed(prefixes(t, other)[0]))
-	if r := report(t, next); r.Pos != (state.Position{Epoch: 1}) {
-		t.Errorf("the follower is at %v", r.Pos)
-	}
+	check.Equalf(t, report(t, next).Pos, (state.Position{Epoch: 1}), "the follower is at")
 	must.NoError(t, next.Confirm(t.Context()))
 	if r := report(t, next); r.Pos != (state.Position{Epoch: 1, Slot: 1}) {
 		t.Errorf("the follower is at %v after a confirmation", r.Pos)
@@ -122,9 +113,7 @@ func TestReach(t *testing.T) {
 	before := store.requests()
 	next.Reach(state.Position{Epoch: 1, Slot: 4})
 	reaches(t, next, state.Position{Epoch: 1, Slot: 4})
-	if n := store.requests() - before; n != 4 {
-		t.Errorf("%d requests for 4 slots", n)
-	}
+	check.Equalf(t, store.requests()-before, 4, "requests for 4 slots")
 	must.NoError(t, next.Feed(prefixes(t, memory)[5])) // one slot is missing before it
 	reaches(t, next, state.Position{Epoch: 1, Slot: 6})
 	second := open(t, options(memory))
@@ -132,12 +121,8 @@ func TestReach(t *testing.T) {
 	before = store.requests()
 	next.Reach(state.Position{Epoch: 2, Slot: 1})
 	reaches(t, next, state.Position{Epoch: 2, Slot: 1})
-	if n := store.requests() - before; n != 2 {
-		t.Errorf("%d requests for a SEAL and a slot", n)
-	}
-	if got := len(contents(t, next, memory, id, 0)); got != 6 {
-		t.Errorf("%d records", got)
-	}
+	check.Equalf(t, store.requests()-before, 2, "requests for a SEAL and a slot")
+	check.Equalf(t, len(contents(t, next, memory, id, 0)), 6, "records")
 }
 
 // reaches waits until a follower is at a position.
@@ -191,12 +176,8 @@ func TestFeedIsBounded(t *testing.T) {
 		held = false
 		close(release)
 		synctest.Wait()
-		if r := report(t, next); r.Pos != (state.Position{Epoch: 1, Slot: 20}) {
-			t.Errorf("the follower is at %v", r.Pos)
-		}
-		if n := log.FedBytes(next); n != 0 {
-			t.Errorf("%d bytes are still counted", n)
-		}
+		check.Equalf(t, report(t, next).Pos, (state.Position{Epoch: 1, Slot: 20}), "the follower is at")
+		check.Equalf(t, log.FedBytes(next), 0, "bytes are still counted")
 		leader.Kill()
 		next.Kill()
 	})
@@ -221,9 +202,7 @@ func TestHeardLeader(t *testing.T) {
 		synctest.Wait()
 		store.set(0)
 		time.Sleep(time.Hour)
-		if n := store.set(0); n != 0 {
-			t.Errorf("%d requests in an hour with the leader", n)
-		}
+		check.Equalf(t, store.set(0), 0, "requests in an hour with the leader")
 		topic(t, leader, "a", 1)
 		next.Heard(false)
 		synctest.Wait()
@@ -245,7 +224,5 @@ func TestFeedOfALeader(t *testing.T) {
 	}
 	leader.Reach(state.Position{Epoch: 9})
 	must.NoError(t, appendOne(t, leader, id, "v"))
-	if s := leader.Status(); s.Role != core.RoleLeader {
-		t.Errorf("role %v", s.Role)
-	}
+	check.Equalf(t, leader.Status().Role, core.RoleLeader, "role")
 }

@@ -114,8 +114,7 @@ func open(t testing.TB, o log.Options) *log.Log {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	l, err := log.Open(ctx, o)
-	must.NoError(t, err)
+	l := must.Get(log.Open(ctx, o))(t)
 	t.Cleanup(l.Kill)
 	return l
 }
@@ -165,14 +164,11 @@ func contents(t testing.TB, l *log.Log, s objstore.Store, id record.ID, partitio
 	})
 	var values []string
 	for _, p := range places {
-		obj, err := s.Get(context.Background(), p.key, objstore.Range{Offset: int64(p.Pos), Length: int64(p.Len)})
-		must.NoError(t, err)
+		obj := must.Get(s.Get(context.Background(), p.key, objstore.Range{Offset: int64(p.Pos), Length: int64(p.Len)}))(t)
 		b, err := io.ReadAll(obj.Body)
 		obj.Body.Close()
 		must.NoError(t, err)
-		if _, err := record.Verify(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(record.Verify(b))(t)
 		var r record.Reader
 		for r.Reset(b, p.Base); r.Next(); {
 			if rec := r.Record(); rec.Offset != int64(len(values)) {

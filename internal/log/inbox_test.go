@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // queue is an alternative implementation of an inbox.
@@ -160,9 +162,7 @@ func TestSubmitsWithinTheLimitsDoNotWake(t *testing.T) {
 			for _, m := range c.msgs {
 				b.put(m)
 			}
-			if woken := len(b.wake) > 0; woken != c.wakes {
-				t.Errorf("woken %v, want %v", woken, c.wakes)
-			}
+			check.Equalf(t, len(b.wake) > 0, c.wakes, "woken")
 			if got := b.take(nil); len(got) != len(c.msgs) {
 				t.Errorf("%d messages, want %d", len(got), len(c.msgs))
 			}

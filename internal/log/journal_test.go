@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -82,9 +83,7 @@ func TestJournal(t *testing.T) {
 	})
 	t.Run("not at a lower format level", func(t *testing.T) {
 		store := newJournaler()
-		if _, err := testenv.OldBucket(t.Context(), store.Store); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(testenv.OldBucket(t.Context(), store.Store))(t)
 		o := options(store)
 		o.Core.RaiseAfter = 1
 		l := open(t, o)
@@ -140,9 +139,7 @@ func TestObjectsInTurn(t *testing.T) {
 	for _, k := range append([]*log.Ticket{first}, rest...) {
 		must.NoError(t, wait(t, k)[0].Err())
 	}
-	if n := len(held); n != 1 {
-		t.Errorf("%d objects for the appends that arrived meanwhile, want 1", n)
-	}
+	check.Equalf(t, len(held), 1, "objects for the appends that arrived meanwhile")
 	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
 		t.Errorf("records %v", got)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
-	c, err := testenv.Checksums(t.Context(), store)
-	must.NoError(t, err)
+	c := must.Get(testenv.Checksums(t.Context(), store))(t)
 	return c
 }
 
@@ -55,8 +55,7 @@ func TestNewerBucketIsRefused(t *testing.T) {
 // raises the bucket.
 func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 	store := objstore.NewMemory()
-	b, err := testenv.OldBucket(t.Context(), store)
-	must.NoError(t, err)
+	b := must.Get(testenv.OldBucket(t.Context(), store))(t)
 	o := options(store)
 	o.Core.ReadOnly = true
 	l := open(t, o)
@@ -74,9 +73,7 @@ func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 func oldLog(t *testing.T, after time.Duration) (*log.Log, *hooked) {
 	t.Helper()
 	store := newHooked(objstore.NewMemory())
-	if _, err := testenv.OldBucket(t.Context(), store.Store); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.OldBucket(t.Context(), store.Store))(t)
 	o := options(store)
 	o.Core.RaiseAfter = core.Duration(after)
 	return open(t, o), store
@@ -113,8 +110,6 @@ func TestRaiseLevel(t *testing.T) {
 		if v := l.Level(); v.Now != state.LevelMax {
 			t.Errorf("level %+v", v)
 		}
-		if err := wait(t, l.Propose(state.RaiseTo(state.LevelMax)))[0].Err(); !errors.Is(err, state.ErrLevelKnown) {
-			t.Errorf("second raise: %v", err)
-		}
+		check.ErrorIsf(t, wait(t, l.Propose(state.RaiseTo(state.LevelMax)))[0].Err(), state.ErrLevelKnown, "second raise")
 	})
 }

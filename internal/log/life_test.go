@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -63,9 +64,7 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 		}
 		before := slices.Concat(body.Parts...)
 		time.Sleep(time.Millisecond)
-		if string(before) != string(slices.Concat(body.Parts...)) {
-			t.Error("the bytes of an attempt changed while it ran")
-		}
+		check.Equalf(t, string(before), string(slices.Concat(body.Parts...)), "the bytes of an attempt changed while it ran")
 		return pass()
 	})
 	var submitted, released atomic.Int64
@@ -81,21 +80,16 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 	wg.Wait()
 	for p := range 4 {
 		for _, v := range contents(t, l, store, id, p) {
-			if v != strings.Repeat(v[:1], len(v)) {
-				t.Fatalf("a stored value was overwritten: %q", v[:10])
-			}
+			must.Equalf(t, v, strings.Repeat(v[:1], len(v)), "a stored value was overwritten: %q", v[:10])
 		}
 	}
 	must.NoError(t, l.Close(context.Background()))
 	if released.Load() != submitted.Load() {
 		t.Fatalf("%d of %d released", released.Load(), submitted.Load())
 	}
-	if used := o.Budget.Class(budget.Objects).Used(); used != 0 {
-		t.Fatalf("%d bytes of objects are still reserved", used)
-	}
+	must.Equalf(t, o.Budget.Class(budget.Objects).Used(), 0, "bytes of objects are still reserved")
 	for key, b := range kept {
-		obj, err := store.Get(context.Background(), key, objstore.Whole)
-		must.NoError(t, err)
+		obj := must.Get(store.Get(context.Background(), key, objstore.Whole))(t)
 		if want, _ := io.ReadAll(obj.Body); string(want) != string(b) {
 			t.Fatalf("the cache got other bytes of %s", key)
 		}
@@ -119,9 +113,7 @@ func TestKill(t *testing.T) {
 		began <- struct{}{}
 		<-ctx.Done()
 		time.Sleep(20 * time.Millisecond) // the transport is slow to return
-		if string(before) != string(slices.Concat(body.Parts...)) {
-			t.Error("the bytes of an attempt changed while it ran")
-		}
+		check.Equalf(t, string(before), string(slices.Concat(body.Parts...)), "the bytes of an attempt changed while it ran")
 		return fmt.Errorf("put: %w: %w", objstore.ErrNoVerdict, ctx.Err())
 	})
 	large := batch(t, id, 0, strings.Repeat("x", 50_000))
@@ -131,15 +123,9 @@ func TestKill(t *testing.T) {
 	<-began
 	queued := l.Submit([]log.Append{batch(t, id, 0, "y")})
 	l.Kill()
-	if err := wait(t, sent)[0].Err(); !errors.Is(err, state.ErrOutcomeUnknown) {
-		t.Errorf("sent: %v", err)
-	}
-	if err := wait(t, queued)[0].Err(); !errors.Is(err, log.ErrClosed) {
-		t.Errorf("queued: %v", err)
-	}
-	if data[100] != 0 {
-		t.Error("the data was never released")
-	}
+	check.ErrorIsf(t, wait(t, sent)[0].Err(), state.ErrOutcomeUnknown, "sent")
+	check.ErrorIsf(t, wait(t, queued)[0].Err(), log.ErrClosed, "queued")
+	check.Equalf(t, data[100], 0, "the data was never released")
 }
 
 func TestSnapshotsBoundTheReplay(t *testing.T) {
@@ -181,9 +167,7 @@ func TestSnapshotsBoundTheReplay(t *testing.T) {
 	}
 	l = open(t, o)
 	opened.Store(true)
-	if got := contents(t, l, store, id, 0); len(got) != 35 {
-		t.Fatalf("%d records", len(got))
-	}
+	must.Equalf(t, len(contents(t, l, store, id, 0)), 35, "records")
 }
 
 func TestDamagedSlotStopsTheStart(t *testing.T) {
@@ -197,8 +181,7 @@ func TestDamagedSlotStopsTheStart(t *testing.T) {
 		entries, _, err := store.List(context.Background(), objstore.ListOptions{})
 		must.NoError(t, err)
 		for _, e := range entries {
-			obj, err := store.Get(context.Background(), e.Key, objstore.Whole)
-			must.NoError(t, err)
+			obj := must.Get(store.Get(context.Background(), e.Key, objstore.Whole))(t)
 			b, _ := io.ReadAll(obj.Body)
 			if key(1, 1)(e.Key) {
 				b[at] ^= 1
@@ -206,9 +189,7 @@ func TestDamagedSlotStopsTheStart(t *testing.T) {
 			must.NoError(t, damaged.Put(context.Background(), e.Key, objstore.NewBody(b)))
 		}
 		_, err = log.Open(context.Background(), options(damaged))
-		if !errors.Is(err, record.ErrCorrupt) {
-			t.Fatalf("byte %d: %v", at, err)
-		}
+		must.ErrorIsf(t, err, record.ErrCorrupt, "byte %d", at)
 		after, _, _ := damaged.List(context.Background(), objstore.ListOptions{})
 		if len(after) != len(entries) {
 			t.Fatalf("%d objects became %d", len(entries), len(after))
@@ -237,9 +218,7 @@ func TestIdleLogMakesNoRequests(t *testing.T) {
 		must.NoError(t, wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err())
 		before := store.requests()
 		time.Sleep(10 * time.Minute)
-		if n := store.requests() - before; n != 0 {
-			t.Fatalf("%d requests of an idle log", n)
-		}
+		must.Equalf(t, store.requests()-before, 0, "requests of an idle log")
 		l.Readers(true)
 		time.Sleep(10*time.Minute - time.Second)
 		if n := store.requests() - before; n < 9 || n > 10 {
@@ -249,13 +228,9 @@ func TestIdleLogMakesNoRequests(t *testing.T) {
 		synctest.Wait()
 		before = store.requests()
 		time.Sleep(10 * time.Minute)
-		if n := store.requests() - before; n != 0 {
-			t.Fatalf("%d requests after the readers left", n)
-		}
+		must.Equalf(t, store.requests()-before, 0, "requests after the readers left")
 		must.NoError(t, l.Confirm(t.Context()))
-		if n := store.requests() - before; n != 1 {
-			t.Fatalf("%d requests for a confirmation", n)
-		}
+		must.Equalf(t, store.requests()-before, 1, "requests for a confirmation")
 		l.Kill()
 	})
 }
@@ -267,12 +242,8 @@ func TestReadersNoticeATakeover(t *testing.T) {
 		first.Readers(true)
 		second := open(t, options(store))
 		time.Sleep(2 * time.Minute)
-		if r := first.Status().Role; r != core.RoleFenced {
-			t.Fatalf("role %s", r)
-		}
-		if err := first.Confirm(t.Context()); !errors.Is(err, state.ErrFenced) {
-			t.Fatal(err)
-		}
+		must.Equalf(t, first.Status().Role, core.RoleFenced, "role")
+		must.ErrorIs(t, first.Confirm(t.Context()), state.ErrFenced)
 		first.Kill()
 		second.Kill()
 	})
@@ -313,9 +284,7 @@ func TestFollower(t *testing.T) {
 			t.Fatalf("%+v %v", s, follower.Ready())
 		}
 		err := wait(t, follower.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err()
-		if !errors.Is(err, state.ErrReadOnly) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, err, state.ErrReadOnly)
 		follower.Readers(true)
 		synctest.Wait()
 		seen := advanced.Load()
@@ -372,9 +341,7 @@ func TestOneWaitOfTheBatcherIsOneObject(t *testing.T) {
 				must.NoError(t, k.Wait(t.Context())[0].Err())
 			}
 		}
-		if n := store.requests() - before; n != 60 {
-			t.Fatalf("%d requests for 60 intervals of 20 topics", n)
-		}
+		must.Equalf(t, store.requests()-before, 60, "requests for 60 intervals of 20 topics")
 		l.Kill()
 	})
 }

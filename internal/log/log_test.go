@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -71,9 +72,7 @@ func TestEveryAckIsStoredAtItsOffset(t *testing.T) {
 				n -= len(have[ti][p])
 			}
 		}
-		if n != 0 {
-			t.Fatalf("%d acked records are not stored", n)
-		}
+		must.Equalf(t, n, 0, "acked records are not stored")
 	}
 	check(l)
 	l.Kill()
@@ -93,9 +92,7 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 	}
 	// Its PUT meets the SEAL.
 	err := wait(t, first.Submit([]log.Append{batch(t, id, 0, "two")}))[0].Err()
-	if !errors.Is(err, state.ErrOutcomeUnknown) {
-		t.Fatalf("sent by a fenced log: %v", err)
-	}
+	must.ErrorIsf(t, err, state.ErrOutcomeUnknown, "sent by a fenced log")
 	<-first.Done()
 	var fenced *state.FencedError
 	if s := first.Status(); s.Role != core.RoleFenced || !errors.As(s.Ended, &fenced) || fenced.Leader != "http://second:8080" || fenced.Epoch != second.Status().Epoch ||
@@ -103,9 +100,7 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 		t.Fatalf("status %+v", s)
 	}
 	err = wait(t, first.Submit([]log.Append{batch(t, id, 0, "three")}))[0].Err()
-	if !errors.Is(err, state.ErrFenced) {
-		t.Fatalf("submitted to a fenced log: %v", err)
-	}
+	must.ErrorIsf(t, err, state.ErrFenced, "submitted to a fenced log")
 	if first.Ready() == nil || second.Ready() != nil {
 		t.Fatalf("ready: %v, %v", first.Ready(), second.Ready())
 	}
@@ -143,15 +138,11 @@ func TestHangingStore(t *testing.T) {
 		t.Fatalf("data of removed appends was released %d times", released)
 	}
 	for _, k := range sent {
-		if err := k.Wait(ctx)[0].Err(); !errors.Is(err, state.ErrOutcomeUnknown) {
-			t.Fatalf("sent: %v", err)
-		}
+		must.ErrorIsf(t, k.Wait(ctx)[0].Err(), state.ErrOutcomeUnknown, "sent")
 	}
 	closing, done := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer done()
-	if err := l.Close(closing); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("close: %v", err)
-	}
+	must.ErrorIsf(t, l.Close(closing), context.DeadlineExceeded, "close")
 	// Nothing was stored, so the next log has an empty topic.
 	store.set(nil)
 	if got := contents(t, open(t, options(store)), store, id, 0); len(got) != 0 {
@@ -177,9 +168,7 @@ func TestQueueIsBounded(t *testing.T) {
 		k := l.Submit([]log.Append{batch(t, id, 0, value)})
 		select {
 		case <-k.Done():
-			if err := wait(t, k)[0].Err(); !errors.Is(err, log.ErrQueueFull) {
-				t.Fatal(err)
-			}
+			must.ErrorIs(t, wait(t, k)[0].Err(), log.ErrQueueFull)
 			full++
 		default:
 			tickets = append(tickets, k)
@@ -215,9 +204,7 @@ func TestRefusingStoreRecoversWithoutARestart(t *testing.T) {
 		err = l.Submit([]log.Append{batch(t, id, 0, "second")}).Wait(ctx)[0].Err()
 		cancel()
 	}
-	if !strings.Contains(err.Error(), "key revoked") {
-		t.Fatalf("while the store refuses: %v", err)
-	}
+	must.Containsf(t, err.Error(), "key revoked", "while the store refuses: %v", err)
 	if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "key revoked") {
 		t.Fatalf("ready: %v", err)
 	}
@@ -256,9 +243,7 @@ func TestLostAnswerIsOneRecord(t *testing.T) {
 	}
 	for k, attempts := range store.puts {
 		for _, b := range attempts {
-			if string(b) != string(attempts[0]) {
-				t.Fatalf("attempts for %s differ", k)
-			}
+			must.Equalf(t, string(b), string(attempts[0]), "attempts for %s differ", k)
 		}
 	}
 }
@@ -273,23 +258,17 @@ func TestOwnSlotCutOffInTheStoreIsNotAcked(t *testing.T) {
 		}
 		// a store that keeps half of the bytes when the connection breaks
 		whole := store.attempts(key)[0]
-		if err := store.Store.Put(ctx, key, objstore.NewBody(whole[:len(whole)-10])); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, store.Store.Put(ctx, key, objstore.NewBody(whole[:len(whole)-10])))
 		return fmt.Errorf("put: %w", objstore.ErrNoVerdict)
 	})
 	err := wait(t, l.Submit([]log.Append{batch(t, id, 0, strings.Repeat("x", 100))}))[0].Err()
-	if !errors.Is(err, state.ErrOutcomeUnknown) {
-		t.Fatalf("answer: %v", err)
-	}
+	must.ErrorIsf(t, err, state.ErrOutcomeUnknown, "answer")
 	<-l.Done()
 	if s := l.Status(); s.Role != core.RoleStopped || !errors.Is(s.Err, record.ErrCorrupt) {
 		t.Fatalf("status %+v", s)
 	}
 	err = wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err()
-	if !errors.Is(err, state.ErrCorrupt) {
-		t.Fatalf("later: %v", err)
-	}
+	must.ErrorIsf(t, err, state.ErrCorrupt, "later")
 }
 
 // TestEnoughBytesEndTheWait checks that an object leaves once it has enough bytes, and the next one
@@ -350,9 +329,7 @@ func TestCloseFlushes(t *testing.T) {
 	if err := wait(t, l.Submit([]log.Append{a}))[0].Err(); !errors.Is(err, log.ErrClosed) || !released {
 		t.Fatalf("after close: %v, released %v", err, released)
 	}
-	if err := l.Confirm(context.Background()); !errors.Is(err, log.ErrClosed) {
-		t.Fatalf("confirm after close: %v", err)
-	}
+	must.ErrorIsf(t, l.Confirm(context.Background()), log.ErrClosed, "confirm after close")
 	must.NoError(t, l.Close(context.Background()))
 	<-l.Done()
 }
@@ -369,9 +346,7 @@ func TestMembersAreAnsweredIndividually(t *testing.T) {
 		batch(t, id, 0, "a", "b"), wrong, batch(t, record.NewID(), 0, "z"), batch(t, id, 2, "z"), right, batch(t, id, 0, "c"),
 	}))
 	for i, want := range []error{nil, state.ErrOffsetMismatch, state.ErrUnknownTopic, state.ErrUnknownPartition, nil, nil} {
-		if err := r[i].Err(); !errors.Is(err, want) {
-			t.Errorf("append %d: %v, want %v", i, err, want)
-		}
+		check.ErrorIsf(t, r[i].Err(), want, "append %d", i)
 	}
 	var mismatch *state.OffsetMismatchError
 	if !errors.As(r[1].Err(), &mismatch) || mismatch.Expected != 7 || mismatch.Next != 2 || r[5].Base != 2 {

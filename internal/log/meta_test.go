@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // flips is a store whose first reads of meta/cluster have a flipped digit in the ID.
@@ -59,9 +60,7 @@ func TestDamagedClusterIDStartsNoOtherLog(t *testing.T) {
 		f := &flips{Store: s}
 		f.left.Store(c.damage)
 		again, err := log.Open(t.Context(), options(f))
-		if (err == nil) != c.opens {
-			t.Errorf("%+v: %v", c, err)
-		}
+		check.Equalf(t, (err == nil), c.opens, "%+v: %v", c, err)
 		if err == nil {
 			if got := contents(t, again, s, id, 0); strings.Join(got, "") != "ab" {
 				t.Errorf("%+v: %q", c, got)
@@ -74,8 +73,6 @@ func TestDamagedClusterIDStartsNoOtherLog(t *testing.T) {
 				first[epoch] = true
 			}
 		}
-		if len(first) != 1 {
-			t.Errorf("%+v: logs start at %v", c, first)
-		}
+		check.Equalf(t, len(first), 1, "%+v: logs start at %v", c, first)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -18,17 +19,14 @@ import (
 // warm initializes process-wide state outside of any synctest bubble.
 func warm(t *testing.T) {
 	t.Helper()
-	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))))(t)
 }
 
 // data counts the commit objects that hold batches.
 func data(t testing.TB, s objstore.Store) (n int) {
 	t.Helper()
 	for _, key := range names(t, s, "s0000/wal/") {
-		h, err := record.DecodeHead(whole(t, s, key)[:record.HeadSize])
-		must.NoError(t, err)
+		h := must.Get(record.DecodeHead(whole(t, s, key)[:record.HeadSize]))(t)
 		if h.IndexCount > 0 {
 			n++
 		}
@@ -66,14 +64,10 @@ func TestShortBudgetDelaysGarbage(t *testing.T) {
 		propose(t, l, state.Record{Kind: state.TopicTrim, Topic: id, Offset: 1})
 		before := store.requests()
 		time.Sleep(29 * time.Minute)
-		if n := store.requests() - before; n != 0 {
-			t.Errorf("%d requests in 29 minutes", n)
-		}
+		check.Equalf(t, store.requests()-before, 0, "requests in 29 minutes")
 		budget.short.Store(false)
 		time.Sleep(30 * time.Minute)
-		if n := data(t, store); n != 0 {
-			t.Errorf("%d objects are left", n)
-		}
+		check.Equalf(t, data(t, store), 0, "objects are left")
 		l.Kill()
 	})
 }
@@ -110,9 +104,7 @@ func TestIdleLogFreesSpace(t *testing.T) {
 				if n := s.Counts().Sub(before); n.Puts != 3 || n.Lists != 3 || n.Gets != 0 || n.Deletes != 1 {
 					t.Errorf("it took %+v: want two snapshots and a slot, a page of each kind of names, a DELETE", n)
 				}
-				if n := data(t, s); n != 1 {
-					t.Errorf("%d objects with data remain", n)
-				}
+				check.Equalf(t, data(t, s), 1, "objects with data remain")
 				silent(t, s)
 				kept.check(t, s, view(l))
 				l.Kill()
@@ -133,9 +125,7 @@ func TestNextLeaderFreesSpace(t *testing.T) {
 		}
 		h.trim(t, l, 19)
 		time.Sleep(7 * time.Minute) // its one snapshot no longer shows the garbage
-		if n := len(names(t, s, "s0000/snap/")); n != 1 {
-			t.Fatalf("%d snapshots", n)
-		}
+		must.Equalf(t, len(names(t, s, "s0000/snap/")), 1, "snapshots")
 		l.Kill()
 		l = open(t, options(s))
 		before := s.Counts()
@@ -143,9 +133,7 @@ func TestNextLeaderFreesSpace(t *testing.T) {
 		if n := s.Counts().Sub(before); n.Requests() > 10 {
 			t.Errorf("it took %+v", n)
 		}
-		if n := data(t, s); n != 1 {
-			t.Errorf("%d objects with data remain", n)
-		}
+		check.Equalf(t, data(t, s), 1, "objects with data remain")
 		silent(t, s)
 		h.check(t, s, view(l))
 		l.Kill()

@@ -11,13 +11,13 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 func report(t *testing.T, l *log.Log) cluster.Report {
 	t.Helper()
-	r, err := l.Report(t.Context())
-	must.NoError(t, err)
+	r := must.Get(l.Report(t.Context()))(t)
 	return r
 }
 
@@ -69,9 +69,7 @@ func TestReport(t *testing.T) {
 		}
 		store.set(0)
 		must.NoError(t, follower.Close(t.Context()))
-		if _, err := follower.Report(t.Context()); !errors.Is(err, log.ErrClosed) {
-			t.Errorf("report of a closed log: %v", err)
-		}
+		check.ErrorIsf(t, check.Err(follower.Report(t.Context())), log.ErrClosed, "report of a closed log")
 		leader.Kill()
 	})
 }
@@ -100,9 +98,7 @@ func TestReportOfAnAttempt(t *testing.T) {
 			t.Errorf("report after the attempt, at %v: %+v", sealed, r)
 		}
 		time.Sleep(time.Second)
-		if err := appendOne(t, leader, id, "1"); !errors.Is(err, state.ErrOutcomeUnknown) {
-			t.Errorf("append to a deposed leader: %v", err)
-		}
+		check.ErrorIsf(t, appendOne(t, leader, id, "1"), state.ErrOutcomeUnknown, "append to a deposed leader")
 		synctest.Wait()
 		if r := report(t, leader); r.Leads || !r.Loaded || r.Pos.Epoch != 2 || !r.Life.Equal(time.Now()) || !r.Looked.IsZero() {
 			t.Errorf("report of a deposed leader at %v: %+v", time.Now(), r)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -73,8 +74,7 @@ func TestLogsTakeTurns(t *testing.T) {
 
 func disk(t *testing.T, dir string) objstore.Store {
 	t.Helper()
-	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	s := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true}))(t)
 	t.Cleanup(func() { must.NoError(t, s.Close()) })
 	return s
 }
@@ -99,20 +99,14 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 	for round := range rounds {
 		leader, next := logs[round%2], logs[(round+1)%2]
 		must.NoError(t, appendOne(t, leader, id, fmt.Sprint(round)))
-		if err := appendOne(t, next, id, "x"); !errors.Is(err, state.ErrNotLeader) {
-			t.Fatalf("round %d: append to a follower: %v", round, err)
-		}
+		must.ErrorIsf(t, appendOne(t, next, id, "x"), state.ErrNotLeader, "round %d: append to a follower", round)
 		must.NoError(t, next.Confirm(ctx))
 		began := time.Now()
 		must.NoError(t, next.Stand(ctx))
 		took = append(took, time.Since(began))
-		if s := role(t, changes[(round+1)%2], core.RoleLeader); s.Journaled != journal {
-			t.Fatalf("round %d: journal %v", round, s.Journaled)
-		}
+		must.Equalf(t, role(t, changes[(round+1)%2], core.RoleLeader).Journaled, journal, "round %d: journal", round)
 		err := appendOne(t, leader, id, "y")
-		if !errors.Is(err, state.ErrOutcomeUnknown) {
-			t.Fatalf("round %d: append to a deposed leader: %v", round, err)
-		}
+		must.ErrorIsf(t, err, state.ErrOutcomeUnknown, "round %d: append to a deposed leader", round)
 		role(t, changes[round%2], core.RoleFollower)
 		if got := len(contents(t, next, s[0], id, 0)); got != round+1 {
 			t.Fatalf("round %d: %d records", round, got)
@@ -241,9 +235,7 @@ func (c takeover) measure(t *testing.T) {
 	go func() { waiting <- appendOne(t, next, id, "w") }()
 	must.NoError(t, <-standing)
 	took := time.Since(began)
-	if took != 300*time.Millisecond {
-		t.Errorf("the takeover took %v, want 3 round trips of 100ms", took)
-	}
+	check.Equalf(t, took, 300*time.Millisecond, "the takeover took")
 	must.NoError(t, <-waiting)
 	if n := store.set(0); n > c.requests {
 		t.Errorf("the takeover took %d requests, want %d", n, c.requests)
@@ -265,14 +257,10 @@ func TestStandInVain(t *testing.T) {
 	o.Core.Standby = true
 	follower := open(t, o)
 	must.NoError(t, appendOne(t, leader, id, "1"))
-	if err := follower.Stand(ctx); !errors.Is(err, log.ErrOvertaken) {
-		t.Fatalf("stand behind the end: %v", err)
-	}
+	must.ErrorIsf(t, follower.Stand(ctx), log.ErrOvertaken, "stand behind the end")
 	must.NoError(t, appendOne(t, leader, id, "2"))
 	must.NoError(t, follower.Confirm(ctx))
-	if got := follower.Status(); got.Role != core.RoleFollower {
-		t.Fatalf("role %v", got.Role)
-	}
+	must.Equalf(t, follower.Status().Role, core.RoleFollower, "role")
 	if got := len(contents(t, follower, store, id, 0)); got != 2 {
 		t.Fatalf("the follower has %d records", got)
 	}
@@ -281,13 +269,9 @@ func TestStandInVain(t *testing.T) {
 	}
 	o = options(store)
 	o.Core.ReadOnly = true
-	if err := open(t, o).Stand(ctx); !errors.Is(err, state.ErrReadOnly) {
-		t.Errorf("stand of a read-only log: %v", err)
-	}
+	check.ErrorIsf(t, open(t, o).Stand(ctx), state.ErrReadOnly, "stand of a read-only log")
 	must.NoError(t, follower.Close(ctx))
-	if err := follower.Stand(ctx); !errors.Is(err, log.ErrClosed) {
-		t.Errorf("stand of a closed log: %v", err)
-	}
+	check.ErrorIsf(t, follower.Stand(ctx), log.ErrClosed, "stand of a closed log")
 }
 
 // TestStandTogether: of followers that stand at the same time one leads, again and again.
@@ -353,9 +337,7 @@ func TestEmptyBucket(t *testing.T) {
 		memory := objstore.NewMemory()
 		o := options(memory)
 		o.Core.ReadOnly = true
-		if _, err := log.Open(t.Context(), o); !errors.Is(err, core.ErrNoLog) {
-			t.Errorf("read-only log: %v", err)
-		}
+		check.ErrorIsf(t, check.Err(log.Open(t.Context(), o)), core.ErrNoLog, "read-only log")
 		var logs [3]*log.Log
 		stores := [3]*slow{}
 		for i := range logs {
@@ -366,15 +348,11 @@ func TestEmptyBucket(t *testing.T) {
 			stores[i].set(0)
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
-		if n := stores[0].set(0); n != 10 {
-			t.Errorf("%d requests in 10 seconds", n)
-		}
+		check.Equalf(t, stores[0].set(0), 10, "requests in 10 seconds")
 		if r := report(t, logs[0]); !r.Loaded || r.Leads || r.Stands || r.Pos != (state.Position{}) {
 			t.Errorf("report: %+v", r)
 		}
-		if err := appendOne(t, logs[0], record.NewID(), "v"); !errors.Is(err, state.ErrNotLeader) {
-			t.Errorf("append: %v", err)
-		}
+		check.ErrorIsf(t, appendOne(t, logs[0], record.NewID(), "v"), state.ErrNotLeader, "append")
 		confirmed := make(chan error, 1)
 		go func() { confirmed <- logs[2].Confirm(t.Context()) }()
 		errs := make(chan error)
@@ -388,9 +366,7 @@ func TestEmptyBucket(t *testing.T) {
 		time.Sleep(time.Hour)
 		for i, s := range stores {
 			s.set(0)
-			if logs[i].Status().Epoch != 1 {
-				t.Errorf("log %d: %+v", i, logs[i].Status())
-			}
+			check.Equalf(t, logs[i].Status().Epoch, 1, "log %d: %+v", i, logs[i].Status())
 		}
 		time.Sleep(time.Hour)
 		for i, s := range stores {

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -59,9 +60,7 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 				for i := range each {
 					k := l.Submit([]log.Append{several(t, id, p, i), batch(t, id, p, fmt.Sprint(i))})
 					for _, r := range wait(t, k) {
-						if err := r.Err(); err != nil {
-							t.Error(err)
-						}
+						check.NoError(t, r.Err())
 					}
 				}
 			})
@@ -70,9 +69,7 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 	wg.Wait()
 	for key, attempts := range store.puts {
 		for _, b := range attempts {
-			if string(b) != string(attempts[0]) {
-				t.Fatalf("attempts for %s differ", key)
-			}
+			must.Equalf(t, string(b), string(attempts[0]), "attempts for %s differ", key)
 		}
 	}
 	slots := 0
@@ -80,8 +77,7 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 	last := map[uint32]int64{}
 	l.Read(func(s *state.State) {
 		for slot := uint64(0); slot < s.Pos.Slot; slot++ {
-			object, err := record.DecodeObject(whole(t, store, s.Key(s.Pos.Epoch, slot)))
-			must.NoError(t, err)
+			object := must.Get(record.DecodeObject(whole(t, store, s.Key(s.Pos.Epoch, slot))))(t)
 			slots++
 			for i := range object.Index {
 				e := &object.Index[i]
@@ -142,9 +138,7 @@ func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte,
 		if b, rest, err = record.Split(rest); err != nil {
 			t.Fatal(err)
 		}
-		if (b.Attributes()&record.AttrLogAppendTime != 0) != stamped {
-			t.Errorf("attributes %x", b.Attributes())
-		}
+		check.Equalf(t, (b.Attributes()&record.AttrLogAppendTime != 0), stamped, "attributes %x", b.Attributes())
 	}
 	n := 0
 	var r record.Reader
@@ -153,9 +147,7 @@ func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte,
 			t.Errorf("a record has timestamp %d", at)
 		}
 	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
-	}
+	must.NoError(t, r.Err())
 	if e.MinTime < low || e.MaxTime > high || stamped && e.MinTime != e.MaxTime {
 		t.Errorf("the index has times %d to %d", e.MinTime, e.MaxTime)
 	}
@@ -189,9 +181,7 @@ func TestRetriesOfStampedBatches(t *testing.T) {
 		if got := send(int32(i), "a"); !got.Duplicate || got.Base != want.Base {
 			t.Errorf("retry of %+v gives %+v", want, got)
 		}
-		if stored[i] != want.Time/1000 {
-			t.Errorf("record %d has timestamp %d, append time is %d", i, stored[i], want.Time)
-		}
+		check.Equalf(t, stored[i], want.Time/1000, "record %d has timestamp, append time is %d", i, want.Time)
 	}
 	again := stampsOf(t, l, store, id)
 	if fmt.Sprint(again) != fmt.Sprint(stored) || len(stored) != 2 {
@@ -214,9 +204,7 @@ func stampsOf(t *testing.T, l *log.Log, s objstore.Store, id record.ID) (stamps 
 			for r.Reset(b, g.Base); r.Next(); {
 				stamps = append(stamps, r.Record().Timestamp)
 			}
-			if r.Err() != nil {
-				t.Fatal(r.Err())
-			}
+			must.NoError(t, r.Err())
 		}
 	})
 	return stamps

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 const (
@@ -60,9 +62,7 @@ func TestStarts(t *testing.T) {
 		if got != c.wall || (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, ErrClock)) {
 			t.Errorf("%s: %d, %v", c.name, got, err)
 		}
-		if clock.Leapt() != c.leapt {
-			t.Errorf("%s: leapt %v", c.name, clock.Leapt())
-		}
+		check.Equalf(t, clock.Leapt(), c.leapt, "%s: leapt", c.name)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -102,9 +103,7 @@ func TestStepDown(t *testing.T) {
 	if !errors.Is(errs[0], state.ErrOutcomeUnknown) || !errors.Is(errs[1], state.ErrNotLeader) {
 		t.Errorf("the appends have %v; want unknown for the one that was sent, not leader for the other", errs)
 	}
-	if err := appendOne(t, l, id, "3"); !errors.Is(err, state.ErrNotLeader) {
-		t.Errorf("append after it: %v", err)
-	}
+	check.ErrorIsf(t, appendOne(t, l, id, "3"), state.ErrNotLeader, "append after it")
 	must.NoError(t, l.StepDown(ctx, 0))
 	store.release()
 	must.NoError(t, l.Confirm(ctx))
@@ -123,17 +122,13 @@ func TestStepDown(t *testing.T) {
 		t.Errorf("the log has %q", got)
 	}
 	must.NoError(t, l.Close(ctx))
-	if err := l.StepDown(ctx, 0); !errors.Is(err, log.ErrClosed) {
-		t.Errorf("a closed log: %v", err)
-	}
+	check.ErrorIsf(t, l.StepDown(ctx, 0), log.ErrClosed, "a closed log")
 }
 
 // TestStepDownIsRefused by a log that would end.
 func TestStepDownIsRefused(t *testing.T) {
 	l := open(t, options(objstore.NewMemory()))
-	if err := l.StepDown(t.Context(), 0); !errors.Is(err, log.ErrNoStandby) {
-		t.Errorf("step down without Standby: %v", err)
-	}
+	check.ErrorIsf(t, l.StepDown(t.Context(), 0), log.ErrNoStandby, "step down without Standby")
 	topic(t, l, "a", 1)
 }
 
@@ -155,9 +150,7 @@ func TestParkedLeader(t *testing.T) {
 	}
 	late, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	if _, err := l.Park(late, true); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("drain while the store does not answer: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(l.Park(late, true)), context.DeadlineExceeded, "drain while the store does not answer")
 	store.release()
 	r, err = l.Park(ctx, true)
 	if err != nil || !r.Parked || r.InFlight != 0 || r.Pos != (state.Position{Epoch: 1, Slot: 2}) {
@@ -188,8 +181,7 @@ func TestParkedLeader(t *testing.T) {
 	}
 	slots := prefixes(t, store)
 	for i, want := range []uint32{0, 1, 0, 1} { // entries of the index: the topic, an append, none, the others
-		h, err := record.DecodeHead(slots[i])
-		must.NoError(t, err)
+		h := must.Get(record.DecodeHead(slots[i]))(t)
 		if h.IndexCount != want {
 			t.Errorf("slot %d has %d entries in its index, want %d", i, h.IndexCount, want)
 		}
@@ -198,9 +190,7 @@ func TestParkedLeader(t *testing.T) {
 		t.Errorf("the log has %q", got)
 	}
 	must.NoError(t, l.Close(ctx))
-	if _, err := l.Park(ctx, false); !errors.Is(err, log.ErrClosed) {
-		t.Errorf("park of a closed log: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(l.Park(ctx, false)), log.ErrClosed, "park of a closed log")
 }
 
 // TestParkedLeaderThatIsSealed: no append that waited is unknown.
@@ -212,23 +202,18 @@ func TestParkedLeaderThatIsSealed(t *testing.T) {
 	o := standby(store)
 	o.Core.Standby = true
 	next := open(t, o)
-	_, err := l.Park(ctx, true)
-	must.NoError(t, err)
+	must.Get(l.Park(ctx, true))(t)
 	waiting := []*log.Ticket{l.Submit([]log.Append{batch(t, id, 0, "1")}), l.Submit([]log.Append{batch(t, id, 0, "2")})}
 	must.NoError(t, next.Stand(ctx))
 	l.Unpark()
 	for _, err := range results(t, waiting...) {
-		if !errors.Is(err, state.ErrFenced) {
-			t.Errorf("an append that waited: %v", err)
-		}
+		check.ErrorIsf(t, err, state.ErrFenced, "an append that waited")
 	}
 	must.NoError(t, appendOne(t, next, id, "3"))
 	if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("the log has %q", got)
 	}
-	if _, err := l.Park(ctx, true); !errors.Is(err, state.ErrNotLeader) {
-		t.Errorf("park of a follower: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(l.Park(ctx, true)), state.ErrNotLeader, "park of a follower")
 	l.Unpark()
 	l.Show(time.Second, time.Second)
 	settles(t, l)
@@ -266,14 +251,10 @@ func TestParkEnds(t *testing.T) {
 			settles(t, l)
 			ended := make(chan error)
 			go func() { ended <- c.end(ctx, l) }()
-			if err := <-parked; !errors.Is(err, c.park) {
-				t.Errorf("park: %v, want %v", err, c.park)
-			}
+			check.ErrorIsf(t, <-parked, c.park, "park")
 			store.release()
 			must.NoError(t, <-ended)
-			if err := wait(t, queued)[0].Err(); !errors.Is(err, c.append) {
-				t.Errorf("the append that waited: %v, want %v", err, c.append)
-			}
+			check.ErrorIsf(t, wait(t, queued)[0].Err(), c.append, "the append that waited")
 			wait(t, sent)
 		})
 	}
@@ -295,13 +276,10 @@ func TestParkBeforeUnpark(t *testing.T) {
 func TestCloseWhileParked(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	l := open(t, standby(store))
-	_, err := l.Park(t.Context(), true)
-	must.NoError(t, err)
+	must.Get(l.Park(t.Context(), true))(t)
 	before := store.requests()
 	must.NoError(t, l.Close(t.Context()))
-	if n := store.requests() - before; n != 0 {
-		t.Errorf("%d requests", n)
-	}
+	check.Equalf(t, store.requests()-before, 0, "requests")
 }
 
 // TestShowLife: a leader that shows life commits an empty slot in each pace, and promises the next one.
@@ -313,9 +291,7 @@ func TestShowLife(t *testing.T) {
 		l := open(t, o)
 		store.set(0)
 		time.Sleep(10 * time.Minute)
-		if n := store.set(0); n != 0 {
-			t.Errorf("%d requests of an idle log", n)
-		}
+		check.Equalf(t, store.set(0), 0, "requests of an idle log")
 		began := report(t, l).Pos.Slot
 		want := func(what string, slots uint64, promise time.Duration) {
 			t.Helper()
@@ -339,8 +315,7 @@ func TestShowLife(t *testing.T) {
 		l.Show(time.Minute, time.Minute)
 		time.Sleep(10 * time.Minute)
 		want("10 min", 10, time.Minute)
-		_, err := l.Park(t.Context(), true)
-		must.NoError(t, err)
+		must.Get(l.Park(t.Context(), true))(t)
 		time.Sleep(10 * time.Minute)
 		want("parked", 0, time.Minute)
 		l.Unpark()
@@ -392,9 +367,7 @@ func TestALastSlotThatIsNotStored(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		must.NoError(t, l.Close(t.Context()))
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("the end took %v", took)
-		}
+		check.Equalf(t, time.Since(began), 2*time.Second, "the end took")
 	})
 }
 
@@ -416,9 +389,7 @@ func TestFedSlots(t *testing.T) {
 				}
 			}
 			leader := open(t, o)
-			if journal := leader.Status().Journaled; journal != (name == "journal") {
-				t.Fatalf("journal %v", journal)
-			}
+			must.Equalf(t, leader.Status().Journaled, (name == "journal"), "journal")
 			next, advanced = follower(t, store)
 			id := topic(t, leader, "a", 2)
 			leader.Feeds(true)
@@ -456,8 +427,7 @@ func TestFedSlots(t *testing.T) {
 // TestRaiseMax: the bucket is raised as far as the option allows.
 func TestRaiseMax(t *testing.T) {
 	store := objstore.NewMemory()
-	_, err := testenv.OldBucket(t.Context(), store)
-	must.NoError(t, err)
+	must.Get(testenv.OldBucket(t.Context(), store))(t)
 	o := options(store)
 	o.Core.RaiseAfter = 1
 	var allowed uint32 = state.LevelFirst
@@ -493,8 +463,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 			tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, values[i])}))
 		}
 		if round%2 == 0 {
-			_, err := l.Park(ctx, false)
-			must.NoError(t, err)
+			must.Get(l.Park(ctx, false))(t)
 		}
 		must.NoError(t, l.StepDown(ctx, 0))
 		for i, err := range results(t, tickets...) {
@@ -524,9 +493,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 			at++
 		}
 	}
-	if at != len(acked) {
-		t.Errorf("%q was acknowledged, and is not there in order: %q", acked[at], got)
-	}
+	check.Equalf(t, at, len(acked), "%q was acknowledged, and is not there in order: %q", acked[at], got)
 	must.NoError(t, l.Close(ctx))
 }
 

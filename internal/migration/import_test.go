@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -29,16 +30,14 @@ func realBroker(t *testing.T, wrap ...func(http.Handler) http.Handler) *client.C
 	t.Cleanup(func() { b.Close(context.Background()) })
 	authority := auth.New(auth.Options{Broker: b, RootKey: "key"})
 	t.Cleanup(authority.Close)
-	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
-	must.NoError(t, err)
+	a := must.Get(httpapi.New(b, httpapi.Options{Auth: authority}))(t)
 	handler := a.Server().Handler
 	for _, w := range wrap {
 		handler = w(handler)
 	}
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	c, err := client.New(s.URL, client.Options{APIKey: "key", RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New(s.URL, client.Options{APIKey: "key", RetryTime: -1}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -79,19 +78,15 @@ func holds(t *testing.T, c *client.Client, topic string, want []string) {
 		must.NoError(t, err)
 		got = append(got, string(r.Value))
 	}
-	if strings.Join(got, "|") != strings.Join(want, "|") {
-		t.Errorf("%s: records %q, want %q", topic, got, want)
-	}
+	check.Equalf(t, strings.Join(got, "|"), strings.Join(want, "|"), "%s: records %q, want %q", topic, got, want)
 }
 
 func TestImportOfDamage(t *testing.T) {
 	c, store := realBroker(t), objstore.NewMemory()
 	whole := &files{t: t, store: store, topic: "whole"}
 	whole.add("d", "e")
-	obj, err := store.Get(t.Context(), migration.Name("whole", 0), objstore.Whole)
-	must.NoError(t, err)
-	o, err := io.ReadAll(obj.Body)
-	must.NoError(t, err)
+	obj := must.Get(store.Get(t.Context(), migration.Name("whole", 0), objstore.Whole))(t)
+	o := must.Get(io.ReadAll(obj.Body))(t)
 	flipped := bytes.Clone(o)
 	flipped[len(o)-6] ^= 1
 	for name, damage := range map[string][]byte{"cut": o[:len(o)-3], "flipped": flipped, "empty": {}, "gap": nil} {
@@ -139,9 +134,7 @@ func TestImportAfterAKilledOne(t *testing.T) {
 			if r.Method == http.MethodPut && !created {
 				created = true
 				body, err := io.ReadAll(r.Body)
-				if err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, err)
 				killed := r.Clone(r.Context())
 				killed.Body, r.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
 				h.ServeHTTP(httptest.NewRecorder(), killed)
@@ -151,9 +144,7 @@ func TestImportAfterAKilledOne(t *testing.T) {
 	})
 	f := &files{t: t, store: objstore.NewMemory(), topic: "t"}
 	f.add("a", "b")
-	if _, err := migration.Import(t.Context(), migration.ImportOptions{Store: f.store, From: "t", Client: c, Topic: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migration.Import(t.Context(), migration.ImportOptions{Store: f.store, From: "t", Client: c, Topic: "t"}))(t)
 	holds(t, c, "t", []string{"a", "b"})
 }
 
@@ -162,9 +153,7 @@ func TestImportRefuses(t *testing.T) {
 	(&files{t: t, store: store, topic: "t"}).add("a", "b", "c")
 	put(t, store, "above/below/000000000000.record_batch", nil)
 	produce := func(topic string, values ...[]byte) {
-		if _, err := c.ProduceValues(t.Context(), topic, values, client.ProduceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.ProduceValues(t.Context(), topic, values, client.ProduceOptions{}))(t)
 	}
 	refused := func(from, to, want string) {
 		t.Helper()
@@ -174,17 +163,13 @@ func TestImportRefuses(t *testing.T) {
 		}
 	}
 	produce("taken", []byte("a"), []byte("b"))
-	if _, err := c.CreateTopic(t.Context(), "wide", client.TopicSpec{Partitions: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateTopic(t.Context(), "wide", client.TopicSpec{Partitions: 2}))(t)
 	refused("t", "taken", "is not empty")
 	refused("t", "wide", "2 partitions")
 	refused("above", "above", "only 1 in folders below")
 	refused("none", "none", "no files of topic none")
 	// A topic that ends after the files has other records.
-	if _, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "t", Client: c, Topic: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "t", Client: c, Topic: "t"}))(t)
 	produce("t", []byte("mine"))
 	refused("t", "t", "it has other records")
 }

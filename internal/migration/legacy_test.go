@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -49,8 +49,7 @@ func TestReadAndWrite(t *testing.T) {
 	put(t, s, "t/1000000000000000.record_batch", nil) // a number with more than twelve digits
 	put(t, s, "t/offsets_000000000000.offsets", nil)
 	put(t, s, "t/offsets_000000000001.offsets", offsetsFile(0))
-	l, err := migration.List(t.Context(), s, "t")
-	must.NoError(t, err)
+	l := must.Get(migration.List(t.Context(), s, "t"))(t)
 	if len(l.Files) != 3 || l.Files[0].First != 0 || l.Files[1].First != 3 || l.Files[2].First != 1e15 || l.Nested != 1 || l.Unknown != 1 {
 		t.Errorf("%+v", l)
 	}
@@ -61,21 +60,15 @@ func TestReadAndWrite(t *testing.T) {
 	if err != nil || f.Len() != 3 || string(f.Value(1)) != "BBBBB" || f.Time != 0x0102030405060708 {
 		t.Errorf("%+v %v", f, err)
 	}
-	if _, err := migration.Read(t.Context(), s, "t", 3); !errors.Is(err, record.ErrCorrupt) {
-		t.Errorf("a damaged file: %v", err)
-	}
-	if _, err := migration.Read(t.Context(), s, "t", 4); !errors.Is(err, objstore.ErrNotFound) {
-		t.Errorf("a missing file: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(migration.Read(t.Context(), s, "t", 3)), record.ErrCorrupt, "a damaged file")
+	check.ErrorIsf(t, check.Err(migration.Read(t.Context(), s, "t", 4)), objstore.ErrNotFound, "a missing file")
 	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), []byte("C")}
 	same := migration.Batch{TimeMicros: 0x0102030405060708, Values: values}
 	if err := migration.Write(t.Context(), s, migration.Name("t", 0), same); err != nil {
 		t.Errorf("the same file again: %v", err)
 	}
 	same.TimeMicros++
-	if err := migration.Write(t.Context(), s, migration.Name("t", 0), same); !errors.Is(err, migration.ErrDiffers) {
-		t.Errorf("another file of that name: %v", err)
-	}
+	check.ErrorIsf(t, migration.Write(t.Context(), s, migration.Name("t", 0), same), migration.ErrDiffers, "another file of that name")
 	for _, name := range []string{"", "a/b", "../x", "a b", "."} {
 		if _, err := migration.List(t.Context(), s, name); err == nil {
 			t.Errorf("topic %q: no error", name)

@@ -94,8 +94,7 @@ func history(t *testing.T) *distantStore {
 				t.Fatal(err)
 			}
 		}
-		sum, err := record.Check(data, record.Limits{})
-		must.NoError(t, err)
+		sum := must.Get(record.Check(data, record.Limits{}))(t)
 		brokertest.Send(t, n, broker.Append{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1})
 	}
 	shut(t, n)

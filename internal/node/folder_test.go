@@ -49,11 +49,9 @@ func (s *remoteStore) Delete(ctx context.Context, keys ...string) error {
 func (s *remoteStore) clone(t *testing.T) *remoteStore {
 	t.Helper()
 	out := &remoteStore{Store: objstore.NewMemory()}
-	entries, _, err := s.List(t.Context(), objstore.ListOptions{})
-	must.NoError(t, err)
+	entries, _ := must.Get2(s.List(t.Context(), objstore.ListOptions{}))(t)
 	for _, e := range entries {
-		o, err := s.Get(t.Context(), e.Key, objstore.Whole)
-		must.NoError(t, err)
+		o := must.Get(s.Get(t.Context(), e.Key, objstore.Whole))(t)
 		b, err := io.ReadAll(o.Body)
 		must.NoError(t, errors.Join(err, o.Body.Close(), out.Put(t.Context(), e.Key, objstore.NewBody(b))))
 	}
@@ -153,9 +151,7 @@ func (w *nodeImages) check(what string, n *Node) {
 		w.t.Fatalf("%s: %d records up to %d, want %d", what, next, end, len(w.values))
 	}
 	for key, offset := range w.keys {
-		if got, want := newest(w.t, n, w.keyed, key, 0, int64(len(w.values)-1)), fmt.Sprintf("0/%d false true", offset); got != want {
-			w.t.Fatalf("%s: key %s at %s, want %s", what, key, got, want)
-		}
+		must.Equalf(w.t, newest(w.t, n, w.keyed, key, 0, int64(len(w.values)-1)), fmt.Sprintf("0/%d false true", offset), "%s: key %s at", what, key)
 	}
 }
 

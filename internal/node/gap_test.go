@@ -26,28 +26,20 @@ func TestFollowersPassSkippedOffsets(t *testing.T) {
 	topic := createKeyed(t, n, "t", 1)
 	put(t, n, "t", 0, "a", "1", "2")
 	for id, text := range map[string]string{"then": "a THEN b", "absent": "a THEN (NOT c WITHIN 1 second)"} {
-		expr, err := driplang.Parse(text)
-		must.NoError(t, err)
-		if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr}); err != nil {
-			t.Fatal(err)
-		}
+		expr := must.Get(driplang.Parse(text))(t)
+		must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr}))(t)
 	}
 	event(t, n, "a")
 	shut(t, n)
 
 	var stores []objstore.Store
 	for _, name := range []string{"bucket", "backup", "restored"} {
-		s, err := objstore.OpenDisk(filepath.Join(dir, name), objstore.DiskOptions{})
-		must.NoError(t, err)
+		s := must.Get(objstore.OpenDisk(filepath.Join(dir, name), objstore.DiskOptions{}))(t)
 		defer s.Close()
 		stores = append(stores, s)
 	}
-	if _, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: stores[0], To: stores[1]}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: stores[1], To: stores[2]}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fsck.Backup(t.Context(), fsck.CopyOptions{From: stores[0], To: stores[1]}))(t)
+	must.Get2(fsck.Restore(t.Context(), fsck.CopyOptions{From: stores[1], To: stores[2]}))(t)
 
 	o.Bucket, o.DataDir = filepath.Join(dir, "restored"), filepath.Join(dir, "data2")
 	n = open(t, o)
@@ -83,9 +75,6 @@ func fired(t *testing.T, n *Node, id string) {
 func event(t *testing.T, n *Node, name string) {
 	t.Helper()
 	topic, _ := n.EventLog().Topic("events")
-	value, err := json.Marshal(rule.Event{Name: name, EntityID: "e"})
-	must.NoError(t, err)
-	if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
-		t.Fatal(err)
-	}
+	value := must.Get(json.Marshal(rule.Event{Name: name, EntityID: "e"}))(t)
+	must.Get(n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}))(t)
 }

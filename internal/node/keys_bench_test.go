@@ -34,11 +34,9 @@ func BenchmarkKeyedRecords(b *testing.B) {
 func keyedRecords(b *testing.B, keys int) {
 	const producers, batch = 4, 500
 	dir := b.TempDir()
-	n, err := Open(b.Context(), Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data")})
-	must.NoError(b, err)
+	n := must.Get(Open(b.Context(), Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data")}))(b)
 	defer n.Close(context.Background())
-	info, err := n.CreateTopic(b.Context(), "t", broker.TopicSpec{Settings: map[string]string{"key-index": fmt.Sprint(keys > 0)}})
-	must.NoError(b, err)
+	info := must.Get(n.CreateTopic(b.Context(), "t", broker.TopicSpec{Settings: map[string]string{"key-index": fmt.Sprint(keys > 0)}}))(b)
 	b.ResetTimer()
 	busy := processorTime()
 	var wg sync.WaitGroup

@@ -26,8 +26,7 @@ func busyBroker(t *testing.T, dir string) {
 	if err != nil && !errors.Is(err, broker.ErrTopicExists) {
 		t.Fatal(err)
 	}
-	info, err := n.Topic(t.Context(), "t", false)
-	must.NoError(t, err)
+	info := must.Get(n.Topic(t.Context(), "t", false))(t)
 	for i := 0; ; i++ {
 		part := rand.IntN(2)
 		recs := make([]record.Record, 200)
@@ -54,8 +53,7 @@ func killed(t *testing.T, dir string) {
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledBrokers$", "-test.count=1")
 	child.Env = append(os.Environ(), keysChild+"="+dir)
 	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	must.NoError(t, err)
+	out := must.Get(child.StdoutPipe())(t)
 	must.NoError(t, child.Start())
 	lines := bufio.NewScanner(out)
 	for range 1 + rand.IntN(3) {

@@ -56,8 +56,7 @@ func put(t *testing.T, n *Node, topic string, part int, key string, values ...st
 func newest(t *testing.T, n *Node, topic record.ID, key string, part int, offset int64) string {
 	t.Helper()
 	must.NoError(t, n.Keys().WaitFor(t.Context(), topic, uint32(part), offset))
-	e, ok, err := n.Keys().Get(t.Context(), topic, []byte(key), -1)
-	must.NoError(t, err)
+	e, ok := must.Get2(n.Keys().Get(t.Context(), topic, []byte(key), -1))(t)
 	return fmt.Sprintf("%d/%d %v %v", e.Partition, e.Offset, e.Deleted, ok)
 }
 
@@ -67,9 +66,7 @@ func stat(t *testing.T, set *metrics.Set, name string) (v float64) {
 	set.WritePrometheus(&b)
 	for line := range strings.Lines(b.String()) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			if _, err := fmt.Sscan(rest, &v); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(rest, &v))(t)
 			return v
 		}
 	}
@@ -104,9 +101,7 @@ func TestKeysOutliveTheBroker(t *testing.T) {
 	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 0 {
 		t.Errorf("%v records indexed again", taken)
 	}
-	if _, err := n.Trim(t.Context(), "t", 1, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.Trim(t.Context(), "t", 1, 3))(t)
 	if got := newest(t, n, topic, "a", 1, last); got != "0/1 false true" {
 		t.Errorf("newest record after a trim at %s", got)
 	}
@@ -143,8 +138,7 @@ func TestViewWithoutADataFolder(t *testing.T) {
 	must.NoError(t, n.EnsureTopic(t.Context(), "plain"))
 	put(t, n, "plain", 0, "a", "1")
 	files := func() []string {
-		list, err := filepath.Glob(filepath.Join(tmp, "*", "*"))
-		must.NoError(t, err)
+		list := must.Get(filepath.Glob(filepath.Join(tmp, "*", "*")))(t)
 		return list
 	}
 	if list := files(); len(list) > 0 {
@@ -168,9 +162,7 @@ func TestViewWithoutADataFolder(t *testing.T) {
 func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 	dir := t.TempDir()
 	// Packages must create their cached values outside the bubble.
-	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))))(t)
 	synctest.Test(t, func(t *testing.T) {
 		memory := objstore.NewMemory()
 		store, other := storetest.NewCounter(memory), storetest.NewCounter(memory)
@@ -204,8 +196,7 @@ func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 		put(t, n, "t", 0, "a", "")
 		wg.Wait()
 		before = store.Counts()
-		answer, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: last + 2}}, 1, time.Hour)
-		must.NoError(t, err)
+		answer := must.Get(n.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: last + 2}}, 1, time.Hour))(t)
 		answer.Release()
 		if d := store.Counts().Sub(before); d.Requests() == 0 {
 			t.Error("no request of a waiting reader: the counter does not work")
@@ -274,11 +265,9 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 		Pack: pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour, NoMerge: true,
 	}
 	n := open(t, o)
-	if _, err := n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{
+	must.Get(n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{
 		"cleanup-policy": "compact", "delete-retention-time": tombstones,
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	written, left := 0, 0
 	for round := range 6 {
 		for range 150 {
@@ -301,8 +290,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 			}
 		}
 		merger.Close()
-		info, err := n.Topic(t.Context(), "t", false)
-		must.NoError(t, err)
+		info := must.Get(n.Topic(t.Context(), "t", false))(t)
 		left = compareKeys(t, n, &info)
 		switch round {
 		case 2: // an index that has read all records
@@ -341,8 +329,7 @@ func TestKilledBrokers(t *testing.T) {
 	o.Metrics = metrics.NewSet()
 	n := open(t, o)
 	must.NoError(t, n.EnsureTopic(t.Context(), "t"))
-	info, err := n.Topic(t.Context(), "t", false)
-	must.NoError(t, err)
+	info := must.Get(n.Topic(t.Context(), "t", false))(t)
 	total := compareKeys(t, n, &info)
 	if again := stat(t, o.Metrics, "seb_view_rebuilds_total"); again != 0 {
 		t.Errorf("the index was rebuilt %v times", again)
@@ -369,8 +356,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	}
 	var live []string
 	for key, list := range want {
-		got, err := n.Keys().History(t.Context(), info.ID, []byte(key), keyindex.HistoryQuery{Partition: -1, Limit: keyindex.LimitMax})
-		must.NoError(t, err)
+		got := must.Get(n.Keys().History(t.Context(), info.ID, []byte(key), keyindex.HistoryQuery{Partition: -1, Limit: keyindex.LimitMax}))(t)
 		shown := make([]string, len(got))
 		for i, e := range got {
 			shown[i] = fmt.Sprintf("%d/%d %v", e.Partition, e.Offset, e.Deleted)
@@ -385,8 +371,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	slices.Sort(live)
 	var keys []string
 	for q := (keyindex.ListQuery{Limit: 1000}); ; q.After = []byte(keys[len(keys)-1]) {
-		page, err := n.Keys().List(t.Context(), info.ID, q)
-		must.NoError(t, err)
+		page := must.Get(n.Keys().List(t.Context(), info.ID, q))(t)
 		if len(page) == 0 {
 			break
 		}
@@ -403,7 +388,6 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 // eachRecord reads all records of a partition.
 func eachRecord(t *testing.T, n *Node, topic string, part int, f func(*record.Record)) {
 	t.Helper()
-	info, err := n.Topic(t.Context(), topic, false)
-	must.NoError(t, err)
+	info := must.Get(n.Topic(t.Context(), topic, false))(t)
 	brokertest.Each(t, n, topic, part, info.Partitions[part].Start, f)
 }

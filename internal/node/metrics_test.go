@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -58,9 +59,7 @@ func TestMetricsAgreeWithTheLog(t *testing.T) {
 	s := storetest.NewFaulty(objstore.NewMemory(), seed, storetest.Faults{})
 	log := &ledger{there: map[string]position{}}
 	l := log.begin(t, s)
-	if _, err := l.n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: agreeParts}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: agreeParts}))(t)
 	l.changes++
 	for run := range 8 {
 		quiet := run%4 == 0

@@ -28,8 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, o Options) *Node {
 	t.Helper()
-	n, err := Open(t.Context(), o)
-	must.NoError(t, err)
+	n := must.Get(Open(t.Context(), o))(t)
 	t.Cleanup(func() { shut(t, n) })
 	return n
 }
@@ -50,12 +49,9 @@ func produce(t *testing.T, n *Node, value []byte) {
 // fetch reads the whole topic and returns the bytes of the chunks.
 func fetch(t *testing.T, n *Node) int64 {
 	t.Helper()
-	f, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", MaxBytes: 64 << 20}}, 1, 0)
-	must.NoError(t, err)
+	f := must.Get(n.Fetch(t.Context(), []broker.Want{{Topic: "t", MaxBytes: 64 << 20}}, 1, 0))(t)
 	defer f.Release()
-	if f.Parts[0].Err != nil {
-		t.Fatal(f.Parts[0].Err)
-	}
+	must.NoError(t, f.Parts[0].Err)
 	var size int64
 	for _, c := range f.Parts[0].Chunks {
 		size += c.Size
@@ -110,9 +106,7 @@ func TestReadsOfARemoteStoreComeFromTheCache(t *testing.T) {
 		set.WritePrometheus(&b)
 		for line := range strings.Lines(b.String()) {
 			if rest, ok := strings.CutPrefix(line, name+" "); ok {
-				if _, err := fmt.Sscan(rest, &v); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscan(rest, &v))(t)
 				return v
 			}
 		}
@@ -231,8 +225,7 @@ func TestSnapshotsFollowTheMemoryLimit(t *testing.T) {
 	dir := t.TempDir()
 	n := open(t, Options{Bucket: "file:" + dir + "?fsync=false", MemoryLimit: 16 << 20, BatchWait: BatchNone})
 	snapshots := func() int {
-		found, err := filepath.Glob(filepath.Join(dir, "s0000", "snap", "*"))
-		must.NoError(t, err)
+		found := must.Get(filepath.Glob(filepath.Join(dir, "s0000", "snap", "*")))(t)
 		return len(found)
 	}
 	before := snapshots()

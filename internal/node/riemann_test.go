@@ -31,16 +31,13 @@ func riemannEvent(t *testing.T, n *Node, host, service, data string) {
 
 func newRiemannTopic(t *testing.T, n *Node) {
 	t.Helper()
-	if _, err := n.CreateTopic(t.Context(), "riemann", broker.TopicSpec{Partitions: 1, Settings: trigger.EventSettings}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.CreateTopic(t.Context(), "riemann", broker.TopicSpec{Partitions: 1, Settings: trigger.EventSettings}))(t)
 }
 
 // riemannServices returns the services of the events in the index.
 func riemannServices(t *testing.T, n *Node) (list []string) {
 	t.Helper()
-	q, err := query.Parse("true")
-	must.NoError(t, err)
+	q := must.Get(query.Parse("true"))(t)
 	must.NoError(t, n.Riemann().CatchUp(t.Context()))
 	must.NoError(t, n.Riemann().Query(t.Context(), q, 1<<20, func(e *index.Event) error {
 		list = append(list, string(e.Field("service").Text))
@@ -59,8 +56,7 @@ func expiredRecords(t *testing.T, n *Node) (ids []string) {
 	topic, _ := l.Topic("riemann")
 	pos, _ := l.Position(topic)
 	for next := int64(0); next < pos.Topics[0][0].Next; {
-		b, err := l.Read(t.Context(), topic, 0, next, 1<<20)
-		must.NoError(t, err)
+		b := must.Get(l.Read(t.Context(), topic, 0, next, 1<<20))(t)
 		for one, err := range b.All() {
 			must.NoError(t, err)
 			var r record.Reader
@@ -156,9 +152,7 @@ func TestRiemannIndexContinues(t *testing.T) {
 func TestASilentHostFiresOnce(t *testing.T) {
 	dir := t.TempDir()
 	// Packages must create their cached values outside the bubble.
-	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))))(t)
 	synctest.Test(t, func(t *testing.T) {
 		clock := func() log.Reading { return log.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().UnixMicro()} }
 		n := open(t, Options{Store: objstore.NewMemory(), DataDir: dir, BatchWait: BatchNone, RiemannTopic: "riemann", Clocks: clock})
@@ -166,11 +160,8 @@ func TestASilentHostFiresOnce(t *testing.T) {
 		for id, text := range map[string]string{
 			"silent": "heartbeat THEN (NOT heartbeat WITHIN 60 seconds)", "expired": `expired[service = "heartbeat"]`,
 		} {
-			expr, err := driplang.Parse(text)
-			must.NoError(t, err)
-			if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr, Topic: "riemann", Fire: rule.OnReset}); err != nil {
-				t.Fatal(err)
-			}
+			expr := must.Get(driplang.Parse(text))(t)
+			must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr, Topic: "riemann", Fire: rule.OnReset}))(t)
 		}
 		var last time.Time
 		for range 5 {
@@ -179,8 +170,7 @@ func TestASilentHostFiresOnce(t *testing.T) {
 			riemannEvent(t, n, "web1", "heartbeat", `{"ttl":30}`)
 		}
 		time.Sleep(time.Hour)
-		list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 10})
-		must.NoError(t, err)
+		list := must.Get(n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 10}))(t)
 		after := map[string]time.Duration{}
 		for _, x := range list {
 			after[x.Trigger] = time.UnixMilli(x.At).Sub(last).Round(time.Second)

@@ -128,11 +128,8 @@ func TestNodesTakeTurns(t *testing.T) {
 func takeTurns(t *testing.T, w *turns) {
 	const settled, rounds = 6, 18
 	leader, next := w.nodes[0], w.nodes[1]
-	expr, err := driplang.Parse("a THEN b")
-	must.NoError(t, err)
-	if _, err := leader.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
-		t.Fatal(err)
-	}
+	expr := must.Get(driplang.Parse("a THEN b"))(t)
+	must.Get(leader.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
 	var goroutines, files int
 	for round := range rounds {
 		entity := fmt.Sprint("e", round)

@@ -52,8 +52,7 @@ func (f *far) log() (puts []string, early bool) {
 
 func TestNothingIsWrittenBeforeTheStoreHasPassed(t *testing.T) {
 	store := &far{Store: objstore.NewMemory()}
-	n, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()})
-	must.NoError(t, err)
+	n := must.Get(Open(t.Context(), Options{Store: store, DataDir: t.TempDir()}))(t)
 	defer n.Close(t.Context())
 	puts, early := store.log()
 	if len(puts) == 0 || early {
@@ -77,12 +76,10 @@ func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 // check waits for its takeover.
 func TestAStandbyChecksTheStoreWhenItTakesOver(t *testing.T) {
 	memory := objstore.NewMemory()
-	leader, err := Open(t.Context(), Options{Store: memory, DataDir: t.TempDir()})
-	must.NoError(t, err)
+	leader := must.Get(Open(t.Context(), Options{Store: memory, DataDir: t.TempDir()}))(t)
 	defer leader.Close(t.Context())
 	store := &far{Store: memory}
-	n, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir(), Standby: true, Follow: true})
-	must.NoError(t, err)
+	n := must.Get(Open(t.Context(), Options{Store: store, DataDir: t.TempDir(), Standby: true, Follow: true}))(t)
 	defer n.Close(t.Context())
 	if puts, _ := store.log(); len(puts) > 0 || len(store.puts) > 0 {
 		t.Errorf("a follower put %q", store.puts)
@@ -100,8 +97,7 @@ func TestANewerBucketIsNotEvenChecked(t *testing.T) {
 		t.Run(newer.Name, func(t *testing.T) {
 			store := &far{Store: objstore.NewMemory()}
 			must.NoError(t, newer.Found(t.Context(), store.Store))
-			before, err := testenv.Checksums(t.Context(), store.Store)
-			must.NoError(t, err)
+			before := must.Get(testenv.Checksums(t.Context(), store.Store))(t)
 			if _, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()}); !errors.Is(err, state.ErrNewer) {
 				t.Errorf("got %v", err)
 			}

@@ -30,10 +30,8 @@ func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
 	t.Helper()
 	topic, _ := n.EventLog().Topic("events")
 	for _, name := range names {
-		value, err := json.Marshal(rule.Event{Name: name, EntityID: entity})
-		must.NoError(t, err)
-		base, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
-		must.NoError(t, err)
+		value := must.Get(json.Marshal(rule.Event{Name: name, EntityID: entity}))(t)
+		base := must.Get(n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}))(t)
 		end = base + 1
 	}
 	return end
@@ -69,8 +67,7 @@ func firingsOf(t *testing.T, n *Node, entity string) map[string]trigger.Firing {
 func copied(t *testing.T, store objstore.Store) {
 	t.Helper()
 	sebtest.Eventually(t, "a snapshot is in the bucket", func() bool {
-		list, _, err := store.List(t.Context(), objstore.ListOptions{Prefix: snapshot.Prefix(0)})
-		must.NoError(t, err)
+		list, _ := must.Get2(store.List(t.Context(), objstore.ListOptions{Prefix: snapshot.Prefix(0)}))(t)
 		return slices.ContainsFunc(list, func(e objstore.Entry) bool {
 			n, ok := snapshot.ParseName(0, e.Key)
 			return ok && n.Manifest
@@ -80,11 +77,8 @@ func copied(t *testing.T, store objstore.Store) {
 
 func define(t *testing.T, n *Node, text string) {
 	t.Helper()
-	expr, err := driplang.Parse(text)
-	must.NoError(t, err)
-	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
-		t.Fatal(err)
-	}
+	expr := must.Get(driplang.Parse(text))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
 }
 
 // TestALostFolderOfATrimmedLog: with only the bucket, a machine knows the state of trimmed events,
@@ -107,9 +101,7 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 			events(t, n, "known", "b")
 			end := events(t, n, "first", "a")
 			first := firingsOf(t, n, "first")["first"]
-			if _, err := n.Trim(t.Context(), "events", 0, end); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(n.Trim(t.Context(), "events", 0, end))(t)
 			copied(t, o.Store)
 			shut(t, n)
 			must.NoError(t, os.RemoveAll(o.DataDir))
@@ -144,11 +136,8 @@ func TestSnapshotsOfAReplacedLogAreIgnored(t *testing.T) {
 	must.NoError(t, os.CopyFS(earlier, os.DirFS(o.Bucket)))
 	n = open(t, o)
 	events(t, n, "ann", "b")
-	if _, err := n.Trim(t.Context(), "events", 0, 1); err != nil {
-		t.Fatal(err)
-	}
-	later, err := objstore.Open(t.Context(), o.Bucket, objstore.Options{Existing: true})
-	must.NoError(t, err)
+	must.Get(n.Trim(t.Context(), "events", 0, 1))(t)
+	later := must.Get(objstore.Open(t.Context(), o.Bucket, objstore.Options{Existing: true}))(t)
 	defer closeStore(later)
 	copied(t, later)
 	shut(t, n)

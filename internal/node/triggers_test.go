@@ -106,17 +106,12 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
-	expr, err := driplang.Parse("a THEN b")
-	must.NoError(t, err)
-	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
-		t.Fatal(err)
-	}
+	expr := must.Get(driplang.Parse("a THEN b"))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
 	topic, _ := n.EventLog().Topic("events")
 	for _, name := range []string{"a", "b"} {
 		value, _ := json.Marshal(rule.Event{Name: name, EntityID: "e"})
-		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}))(t)
 	}
 	first := theFiring(t, n)
 	shut(t, n)
@@ -159,19 +154,13 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
-	expr, err := driplang.Parse("a THEN b")
-	must.NoError(t, err)
-	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
-		t.Fatal(err)
-	}
+	expr := must.Get(driplang.Parse("a THEN b"))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
 	event := func(name string) {
 		t.Helper()
-		topic, err := trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes)
-		must.NoError(t, err)
+		topic := must.Get(trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes))(t)
 		value, _ := json.Marshal(rule.Event{Name: name, EntityID: "e"})
-		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}))(t)
 	}
 	until := func(done func() bool) {
 		t.Helper()
@@ -200,9 +189,7 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 		return err == nil && x.Known
 	})
 	missing(false)
-	if err := n.DeleteTopic(t.Context(), "events"); !errors.Is(err, broker.ErrTopicInUse) {
-		t.Fatalf("delete: %v, want %v", err, broker.ErrTopicInUse)
-	}
+	must.ErrorIsf(t, n.DeleteTopic(t.Context(), "events"), broker.ErrTopicInUse, "delete")
 	must.NoError(t, n.ForceDeleteTopic(t.Context(), "events"))
 	missing(true)
 	shut(t, n)
@@ -227,19 +214,13 @@ func TestTriggersAfterATimeReset(t *testing.T) {
 		return log.Reading{Mono: time.Now().UnixNano(), Wall: now.UnixMicro()}
 	}
 	n := open(t, o)
-	expr, err := driplang.Parse("a THEN (NOT b WITHIN 1 second)")
-	must.NoError(t, err)
-	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
-		t.Fatal(err)
-	}
+	expr := must.Get(driplang.Parse("a THEN (NOT b WITHIN 1 second)"))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
 	event := func(entity string) {
 		t.Helper()
-		topic, err := trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes)
-		must.NoError(t, err)
+		topic := must.Get(trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes))(t)
 		value, _ := json.Marshal(rule.Event{Name: "a", EntityID: entity})
-		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}))(t)
 	}
 	fired := func(entity string) trigger.Firing {
 		t.Helper()
@@ -270,9 +251,7 @@ func TestTriggersAfterATimeReset(t *testing.T) {
 	off.Store(0)
 	o.AcceptClock = false
 	n = open(t, o)
-	if _, err := n.ResetTime(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.ResetTime(t.Context()))(t)
 	event("after")
 	if x := fired("after"); time.Until(time.UnixMilli(x.At)) > time.Hour {
 		t.Errorf("fired at %v", time.UnixMilli(x.At))

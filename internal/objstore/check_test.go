@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -190,9 +191,7 @@ func TestCheckNamesTheFault(t *testing.T) {
 			if !errors.As(err, &failed) || failed.Check != c.want {
 				t.Fatalf("got %v, want the check %q to fail", err, c.want)
 			}
-			if !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("%q does not name the check", err)
-			}
+			must.Containsf(t, err.Error(), c.want, "%q does not name the check", err)
 		})
 	}
 }
@@ -223,9 +222,7 @@ func closed(t *testing.T, s interface {
 	t.Helper()
 	must.NoError(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Close())
 	})
 	return s
 }
@@ -274,9 +271,7 @@ func TestCheckOfUnreachableStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				err := objstore.Check(t.Context(), storetest.NewFaulty(objstore.NewMemory(), 1, storetest.All(faults)), objstore.CheckOptions{})
-				if !errors.Is(err, objstore.ErrNoVerdict) {
-					t.Errorf("got %v", err)
-				}
+				check.ErrorIs(t, err, objstore.ErrNoVerdict)
 			})
 		})
 	}

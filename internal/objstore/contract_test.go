@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -54,12 +55,9 @@ func (s staging) Put(ctx context.Context, key string, body objstore.Body) (err e
 
 func openDisk(t *testing.T, dir string, options objstore.DiskOptions) *objstore.Disk {
 	t.Helper()
-	d, err := objstore.OpenDisk(dir, options)
-	must.NoError(t, err)
+	d := must.Get(objstore.OpenDisk(dir, options))(t)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, d.Close())
 	})
 	return d
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -246,9 +247,7 @@ func (p *tape) opened(fd int) (n *node, texts int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		p.t.Error(err)
-	}
+	check.NoError(p.t, unix.Fstat(fd, &st))
 	if n = p.live[st.Ino]; n == nil {
 		return nil, 0 // removed
 	}
@@ -379,9 +378,7 @@ func memoryDir(t *testing.T) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, os.RemoveAll(dir))
 	})
 	return dir
 }
@@ -520,8 +517,7 @@ func (p *tape) script(calls func(*diskCalls)) {
 
 // settle fixes the promise for a key that two puts named: the value that exists.
 func (p *tape) settle(d *Disk, key string) {
-	got, err := readString(p.t, d, key)
-	must.NoError(p.t, err)
+	got := must.Get(readString(p.t, d, key))(p.t)
 	for i := range p.promises {
 		if x := &p.promises[i]; x.key == key && !x.deleted {
 			x.value = got

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -26,16 +27,14 @@ func (d *damagedJournal) file(name string) string { return filepath.Join(d.dir, 
 
 func (d *damagedJournal) flip(name string, offset int64) {
 	d.t.Helper()
-	b, err := os.ReadFile(d.file(name))
-	must.NoError(d.t, err)
+	b := must.Get(os.ReadFile(d.file(name)))(d.t)
 	b[offset] ^= 1
 	must.NoError(d.t, os.WriteFile(d.file(name), b, 0o600))
 }
 
 func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
 	d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a", ended: ended}
-	store, err := objstore.OpenDisk(d.dir, objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	store := must.Get(objstore.OpenDisk(d.dir, objstore.DiskOptions{NoSync: true}))(t)
 	own(t, store, d.folder)
 	for i := range 10 {
 		mustPut(t, store, d.key(i), d.value(i))
@@ -166,9 +165,7 @@ func TestDamageInJournals(t *testing.T) {
 					if _, err := s.Get(t.Context(), d.key(20), objstore.Whole); errors.Is(err, objstore.ErrDamaged) == c.whole || errors.Is(err, objstore.ErrNotFound) != c.whole {
 						t.Errorf("a name that was never put: %v", err)
 					}
-					if _, err := s.Get(t.Context(), d.folder, objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
-						t.Errorf("the claim as an object: %v", err)
-					}
+					check.ErrorIsf(t, check.Err(s.Get(t.Context(), d.folder, objstore.Whole)), objstore.ErrNotFound, "the claim as an object")
 					d.reports(s, c.reported)
 				})
 			}
@@ -236,9 +233,7 @@ func TestRemovedBucketIsNoticed(t *testing.T) {
 		if err := d.Put(t.Context(), "wal/1-a/1", objstore.NewBody([]byte("y"))); !errors.Is(err, objstore.ErrRefused) || !strings.Contains(err.Error(), "was removed") {
 			t.Errorf("put into a removed bucket: %v", err)
 		}
-		if err := d.BrokenBy(); !errors.Is(err, objstore.ErrBroken) {
-			t.Errorf("the store is not broken: %v", err)
-		}
+		check.ErrorIsf(t, d.BrokenBy(), objstore.ErrBroken, "the store is not broken")
 	}
 }
 
@@ -269,9 +264,7 @@ func TestDamagedClaimBeforeAnyObject(t *testing.T) {
 	d := &damagedJournal{t: t, dir: dir, folder: "wal/1-a"}
 	d.flip("wal/1-a", 20)
 	s := openDisk(t, dir, objstore.DiskOptions{Existing: true, NoSync: true})
-	if _, err := s.Get(t.Context(), "wal/1-a/0", objstore.Whole); !errors.Is(err, objstore.ErrDamaged) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(s.Get(t.Context(), "wal/1-a/0", objstore.Whole)), objstore.ErrDamaged)
 	wantKeys(t, s, "")
 	mustPut(t, s, "wal/1-a/0.recovery", "seal")
 	wantGet(t, s, "wal/1-a/0.recovery", "seal")

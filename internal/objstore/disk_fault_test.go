@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 func tempDisk(t *testing.T, dir string) *Disk {
 	t.Helper()
-	d, err := OpenDisk(dir, DiskOptions{})
-	must.NoError(t, err)
+	d := must.Get(OpenDisk(dir, DiskOptions{}))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -31,24 +31,17 @@ func tempDisk(t *testing.T, dir string) *Disk {
 func TestReadingCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
-	if _, err := Open(t.Context(), "file:"+missing, Options{Existing: true}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing folder: %v", err)
-	}
-	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the missing folder was created: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(Open(t.Context(), "file:"+missing, Options{Existing: true})), fs.ErrNotExist, "missing folder")
+	check.ErrorIsf(t, check.Err(os.Stat(missing)), fs.ErrNotExist, "the missing folder was created")
 	must.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("there"), fileMode))
-	d, err := OpenDisk(dir, DiskOptions{Existing: true})
-	must.NoError(t, err)
+	d := must.Get(OpenDisk(dir, DiskOptions{Existing: true}))(t)
 	if got, err := readString(t, d, "a"); got != "there" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
 	if entries, _, err := d.List(t.Context(), ListOptions{}); len(entries) != 1 || err != nil {
 		t.Errorf("%v %v", entries, err)
 	}
-	if err := d.Delete(t.Context(), "b"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, d.Delete(t.Context(), "b"))
 	if files, err := os.ReadDir(dir); len(files) != 1 || err != nil {
 		t.Errorf("after reading the folder has %v, %v", files, err)
 	}
@@ -56,9 +49,7 @@ func TestReadingCreatesNothing(t *testing.T) {
 	if got, err := readString(t, d, "b/c"); got != "put" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, d.Close())
 	if left := tempFiles(t, dir); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
@@ -87,8 +78,7 @@ func readString(t *testing.T, s Store, key string) (string, error) {
 // tempFiles lists the files in the temporary folders of dir.
 func tempFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, tempRoot, "*", "*"))
-	must.NoError(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(dir, tempRoot, "*", "*")))(t)
 	return files
 }
 
@@ -119,9 +109,7 @@ func TestFailedSyncRefusesAllWrites(t *testing.T) {
 			if err := putString(t, d, "a/after", "x"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fsync") {
 				t.Fatalf("Put after a failed fsync: %v", err)
 			}
-			if err := d.Delete(t.Context(), "a/before"); !errors.Is(err, ErrRefused) {
-				t.Fatalf("Delete after a failed fsync: %v", err)
-			}
+			must.ErrorIsf(t, d.Delete(t.Context(), "a/before"), ErrRefused, "Delete after a failed fsync")
 			if v, err := readString(t, d, "a/before"); v != "x" || err != nil {
 				t.Fatalf("Get after a failed fsync: %v", err)
 			}
@@ -149,18 +137,14 @@ func TestWhatIsSyncedBeforeAPutReturns(t *testing.T) {
 	}
 	expect := func(want ...string) {
 		t.Helper()
-		if fmt.Sprint(synced) != fmt.Sprint(want) {
-			t.Fatalf("synced %q, want %q", synced, want)
-		}
+		must.Equalf(t, fmt.Sprint(synced), fmt.Sprint(want), "synced %q, want %q", synced, want)
 		synced = nil
 	}
 	mustPut(t, d, "a/b/1", "x")
 	expect("data", "a", ".", "a/b")
 	mustPut(t, d, "a/b/2", "x")
 	expect("data", "a/b")
-	if err := putString(t, d, "a/b/2", "y"); !errors.Is(err, ErrExists) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, putString(t, d, "a/b/2", "y"), ErrExists)
 	expect("data", "a/b") // before the store reports that it exists
 	mustPut(t, d, "top", "x")
 	expect("data", ".")
@@ -171,15 +155,12 @@ func TestWhatIsSyncedBeforeAPutReturns(t *testing.T) {
 }
 
 func TestNoSyncNeverSyncs(t *testing.T) {
-	d, err := OpenDisk(t.TempDir(), DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	d := must.Get(OpenDisk(t.TempDir(), DiskOptions{NoSync: true}))(t)
 	defer d.Close()
 	d.calls.dataSync = func(int) error { t.Error("data"); return nil }
 	d.calls.folderSync = func(*os.File) error { t.Error("folder"); return nil }
 	mustPut(t, d, "a/b", "x")
-	if !strings.Contains(d.String(), "fsync=false") {
-		t.Fatalf("String() of a store without fsync is %s", d)
-	}
+	must.Containsf(t, d.String(), "fsync=false", "String() of a store without fsync is %s", d)
 }
 
 func TestErrorsOfTheSystem(t *testing.T) {
@@ -206,9 +187,7 @@ func TestErrorsOfTheSystem(t *testing.T) {
 		}
 		d.calls = honest
 		d.calls.move = func(*os.File, string, *os.File, string) error { return c.err }
-		if err := putString(t, d, "k", "value"); !errors.Is(err, c.class) {
-			t.Errorf("%v while moving gives %v", c.err, err)
-		}
+		check.ErrorIsf(t, putString(t, d, "k", "value"), c.class, "%v while moving", c.err)
 		d.calls = honest
 		if left := tempFiles(t, dir); len(left) != 0 {
 			t.Errorf("%v leaves %q", c.err, left)
@@ -245,9 +224,7 @@ func TestMoveFallback(t *testing.T) {
 	d := tempDisk(t, dir)
 	d.calls.move = linkNoReplace
 	mustPut(t, d, "a/b", "first")
-	if err := putString(t, d, "a/b", "second"); !errors.Is(err, ErrExists) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, putString(t, d, "a/b", "second"), ErrExists)
 	if got, err := readString(t, d, "a/b"); got != "first" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
@@ -294,12 +271,9 @@ func TestAKilledWriter(t *testing.T) {
 	for round := range 3 {
 		command := exec.Command(os.Args[0], "-test.run=^TestAKilledWriter$")
 		command.Env = append(os.Environ(), variable+"="+filepath.Join(dir, fmt.Sprint(round)))
-		out, err := command.StdoutPipe()
-		must.NoError(t, err)
+		out := must.Get(command.StdoutPipe())(t)
 		must.NoError(t, command.Start())
-		if _, err := io.ReadFull(out, make([]byte, 5)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(out, make([]byte, 5)))(t)
 		for done := false; !done; { // until it has written a few
 			found, _ := filepath.Glob(filepath.Join(dir, fmt.Sprint(round), "*", fmt.Sprint(5+round)))
 			done = len(found) > 0

@@ -28,8 +28,7 @@ func BenchmarkJournalPut(b *testing.B) {
 }
 
 func benchmarkPut(b *testing.B, journal bool, writers int, body []byte) {
-	d, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
-	must.NoError(b, err)
+	d := must.Get(objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{}))(b)
 	defer d.Close()
 	if journal {
 		must.NoError(b, d.Own(context.Background(), "wal/1-x"))

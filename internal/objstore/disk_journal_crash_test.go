@@ -76,8 +76,7 @@ func (p *torn) tear(at int64, batch []byte) {
 	if sectors <= 8 {
 		subsets = min(subsets, 1<<sectors)
 	}
-	before, err := os.ReadFile(filepath.Join(p.dir, tornFile))
-	must.NoError(p.t, err)
+	before := must.Get(os.ReadFile(filepath.Join(p.dir, tornFile)))(p.t)
 	before = before[:at+int64(len(batch))+journal.BlockBytes] // what follows is zero
 	for i := range 2 * subsets {
 		content := slices.Clone(before)
@@ -104,8 +103,7 @@ func (p *torn) tear(at int64, batch []byte) {
 func (p *torn) try(content []byte) {
 	p.images++
 	must.NoError(p.t, os.WriteFile(filepath.Join(p.image, tornFile), content, 0o600))
-	left, err := OpenDisk(p.image, DiskOptions{NoSync: true, Existing: true})
-	must.NoError(p.t, err)
+	left := must.Get(OpenDisk(p.image, DiskOptions{NoSync: true, Existing: true}))(p.t)
 	defer left.Close()
 	for k, want := range p.stored {
 		if got, err := readString(p.t, left, k); err != nil || got != want {

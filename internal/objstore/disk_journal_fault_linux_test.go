@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -62,21 +63,15 @@ func TestFailedAppendEndsAJournal(t *testing.T) {
 			ownFor(t, d, "wal/1")
 			mustPut(t, d, "wal/1/0", "before")
 			on.Store(true)
-			if err := putString(t, d, "wal/1/1", "during"); !errors.Is(err, ErrRefused) {
-				t.Fatalf("put: %v", err)
-			}
-			if err := d.BrokenBy(); !errors.Is(err, ErrBroken) {
-				t.Errorf("broken by %v", err)
-			}
+			must.ErrorIsf(t, putString(t, d, "wal/1/1", "during"), ErrRefused, "put")
+			check.ErrorIsf(t, d.BrokenBy(), ErrBroken, "broken by")
 			on.Store(false) // the disk reports success again
 			for _, key := range []string{"wal/1/1", "wal/1/2", "snap/1"} {
 				if err := putString(t, d, key, "after"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fsync") {
 					t.Errorf("put %s after a failed append: %v", key, err)
 				}
 			}
-			if err := d.Own(t.Context(), "wal/2"); !errors.Is(err, ErrRefused) {
-				t.Errorf("own after a failed append: %v", err)
-			}
+			check.ErrorIsf(t, d.Own(t.Context(), "wal/2"), ErrRefused, "own after a failed append")
 			if v, err := readString(t, d, "wal/1/0"); v != "before" || err != nil {
 				t.Errorf("get after a failed append: %q, %v", v, err)
 			}
@@ -85,9 +80,7 @@ func TestFailedAppendEndsAJournal(t *testing.T) {
 				t.Errorf("another process: %q, %v", v, err)
 			}
 			mustPut(t, again, "wal/1/3", "next")
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, d.Close())
 			if v, err := readString(t, again, "wal/1/3"); v != "next" || err != nil {
 				t.Errorf("another process: %q, %v", v, err)
 			}
@@ -123,9 +116,7 @@ func TestRemovedFileEndsAJournal(t *testing.T) {
 	if !ended {
 		t.Fatal("the owner did not leave its file")
 	}
-	if err := d.BrokenBy(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, d.BrokenBy())
 	mustPut(t, d, "wal/1/2", "next")
 	mustPut(t, d, "snap/1", "a file")
 	ownFor(t, d, "wal/2")
@@ -153,9 +144,7 @@ func TestRemovedFileWithAnEndMark(t *testing.T) {
 		n, err := honest(fd, parts, at)
 		if !ended && parts[0][40] == 2 { // the kind of the batch: end of file
 			ended = true
-			if err := other.Delete(t.Context(), "wal/1/0"); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, other.Delete(t.Context(), "wal/1/0"))
 			mustPut(t, other, "wal/1/seal", "seal")
 		}
 		return n, err
@@ -239,9 +228,7 @@ func TestFullDiskAtTheNextFile(t *testing.T) {
 	}
 	wantFull(t, put())
 	mustPut(t, d, "snap/1", "x") // the store works
-	if err := d.BrokenBy(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, d.BrokenBy())
 	if left, _ := filepath.Glob(filepath.Join(dir, "wal", "1+journal", "*")); len(left) != 1 {
 		t.Errorf("files %q", left)
 	}
@@ -265,9 +252,7 @@ func TestFullFileSystemAndJournals(t *testing.T) {
 		t.Skipf("mount tmpfs: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	d := tempDisk(t, filepath.Join(dir, "b"))
 	ownFor(t, d, "wal/1")

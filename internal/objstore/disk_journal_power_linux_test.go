@@ -142,9 +142,7 @@ func TestJournalPowerFailures(t *testing.T) {
 	t.Parallel()
 	p := newTape(t, memoryDir(t))
 	p.journaled()
-	if n := len(p.at(p.step)); n != 4 {
-		t.Fatalf("%d objects at the end", n)
-	}
+	must.Equalf(t, len(p.at(p.step)), 4, "objects at the end")
 	rng, dir, images, prefixes := rand.New(rand.NewPCG(1, 2)), filepath.Join(memoryDir(t), "left"), 0, 0
 	try := func(step int, happened map[int]bool, fate diskFate, what string) {
 		images++

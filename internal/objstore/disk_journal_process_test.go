@@ -102,11 +102,9 @@ func startOwner(t *testing.T, dir string) *ownerProcess {
 	p := &ownerProcess{t: t, cmd: exec.Command(os.Args[0], "-test.run", "^TestJournalOwnerProcess$"), lines: make(chan string, 1<<16)}
 	p.cmd.Env = append(os.Environ(), ownerFolder+"="+dir)
 	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe()
-	must.NoError(t, err)
+	in := must.Get(p.cmd.StdinPipe())(t)
 	p.in = in
-	out, err := p.cmd.StdoutPipe()
-	must.NoError(t, err)
+	out := must.Get(p.cmd.StdoutPipe())(t)
 	must.NoError(t, p.cmd.Start())
 	go func() { // ends with the process
 		defer close(p.lines)
@@ -194,9 +192,7 @@ func (r *takeover) run(busy int) {
 	entries := r.list(d)
 	next := 0 // after the last name
 	if n := len(entries); n > 0 {
-		if _, err := fmt.Sscanf(entries[n-1].Key, r.folder+"/%d", &next); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Get(fmt.Sscanf(entries[n-1].Key, r.folder+"/%d", &next))(r.t)
 		next++
 	}
 	for sealed := false; !sealed; next++ {

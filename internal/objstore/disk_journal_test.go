@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -143,15 +144,12 @@ func wantGet(t *testing.T, s objstore.Store, key, want string) {
 
 func wantKeys(t *testing.T, s objstore.Store, prefix string, want ...string) {
 	t.Helper()
-	entries, _, err := s.List(t.Context(), objstore.ListOptions{Prefix: prefix})
-	must.NoError(t, err)
+	entries, _ := must.Get2(s.List(t.Context(), objstore.ListOptions{Prefix: prefix}))(t)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Key)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Fatalf("list %q: %v, want %v", prefix, got, want)
-	}
+	must.Equalf(t, fmt.Sprint(got), fmt.Sprint(want), "list %q: %v, want %v", prefix, got, want)
 }
 
 func TestJournalTakeover(t *testing.T) {
@@ -165,21 +163,16 @@ func TestJournalTakeover(t *testing.T) {
 	wantGet(t, b, "wal/1-a/099", "value 99")
 	size := func() int64 {
 		t.Helper()
-		info, err := os.Stat(filepath.Join(dir, journal.Files("wal/1-a"), "00000001"))
-		must.NoError(t, err)
+		info := must.Get(os.Stat(filepath.Join(dir, journal.Files("wal/1-a"), "00000001")))(t)
 		return info.Size()
 	}
 	prepared := size()
-	if err := b.Put(t.Context(), "wal/1-a/099", objstore.NewBody([]byte("seal"))); !errors.Is(err, objstore.ErrExists) {
-		t.Fatalf("put a name of the journal: %v", err)
-	}
+	must.ErrorIsf(t, b.Put(t.Context(), "wal/1-a/099", objstore.NewBody([]byte("seal"))), objstore.ErrExists, "put a name of the journal")
 	mustPut(t, b, "wal/1-a/100", "seal")
 	if got := size(); got != 100*journal.BlockBytes || prepared <= got {
 		t.Errorf("the journal file has %d bytes after its end and %d before it, want %d after it", got, prepared, 100*journal.BlockBytes)
 	}
-	if err := a.Put(t.Context(), "wal/1-a/100", objstore.NewBody([]byte("late"))); !errors.Is(err, objstore.ErrExists) {
-		t.Fatalf("put a name that the other process has: %v", err)
-	}
+	must.ErrorIsf(t, a.Put(t.Context(), "wal/1-a/100", objstore.NewBody([]byte("late"))), objstore.ErrExists, "put a name that the other process has")
 	mustPut(t, a, "wal/1-a/101", "late") // a fenced leader may put names that nothing reads
 	own(t, b, "wal/2-b")
 	mustPut(t, b, "wal/2-b/000", "next epoch")
@@ -213,36 +206,26 @@ func TestJournalOwn(t *testing.T) {
 	t.Run("a folder with objects", func(t *testing.T) {
 		d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
 		mustPut(t, d, "wal/1-a/0", "x")
-		if err := d.Own(t.Context(), "wal/1-a"); !errors.Is(err, objstore.ErrExists) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, d.Own(t.Context(), "wal/1-a"), objstore.ErrExists)
 		mustPut(t, d, "wal/1-a/1", "y")
 	})
 	t.Run("a claimed folder", func(t *testing.T) {
 		dir := t.TempDir()
 		d := openDisk(t, dir, objstore.DiskOptions{})
 		own(t, d, "wal/1-a")
-		if err := openDisk(t, dir, objstore.DiskOptions{}).Own(t.Context(), "wal/1-a"); !errors.Is(err, objstore.ErrExists) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, openDisk(t, dir, objstore.DiskOptions{}).Own(t.Context(), "wal/1-a"), objstore.ErrExists)
 		mustPut(t, d, "wal/1-a/0", "x")
 	})
 	t.Run("without journals", func(t *testing.T) {
 		d := openDisk(t, t.TempDir(), objstore.DiskOptions{NoJournal: true})
-		if err := d.Own(t.Context(), "wal/1-a"); !errors.Is(err, objstore.ErrUnsuitable) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, d.Own(t.Context(), "wal/1-a"), objstore.ErrUnsuitable)
 		mustPut(t, d, "wal/1-a/0", "x")
 	})
 	t.Run("the claim is no object", func(t *testing.T) {
 		d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
 		own(t, d, "wal/1-a")
-		if _, err := d.Get(t.Context(), "wal/1-a", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
-			t.Errorf("get: %v", err)
-		}
-		if err := d.Put(t.Context(), "wal/1-a", objstore.NewBody(nil)); !errors.Is(err, objstore.ErrRefused) {
-			t.Errorf("put: %v", err)
-		}
+		check.ErrorIsf(t, check.Err(d.Get(t.Context(), "wal/1-a", objstore.Whole)), objstore.ErrNotFound, "get")
+		check.ErrorIsf(t, d.Put(t.Context(), "wal/1-a", objstore.NewBody(nil)), objstore.ErrRefused, "put")
 		if err := d.Delete(t.Context(), "wal/1-a"); err != nil {
 			t.Errorf("delete: %v", err)
 		}
@@ -261,9 +244,7 @@ func TestJournalLarge(t *testing.T) {
 		key := fmt.Sprintf("wal/1-a/%d", i)
 		values[key] = strings.Repeat(string(rune('a'+i)), size)
 		mustPut(t, d, key, values[key])
-		if err := d.Put(t.Context(), key, objstore.NewBody([]byte("other"))); !errors.Is(err, objstore.ErrExists) {
-			t.Fatalf("put %s again: %v", key, err)
-		}
+		must.ErrorIsf(t, d.Put(t.Context(), key, objstore.NewBody([]byte("other"))), objstore.ErrExists, "put %s again", key)
 	}
 	for _, s := range []objstore.Store{d, openDisk(t, dir, objstore.DiskOptions{})} {
 		for key, value := range values {
@@ -285,8 +266,7 @@ func TestJournalFilesAreSwept(t *testing.T) {
 	own(t, d, "wal/1-a")
 	mustPut(t, d, "wal/1-a/0", "x")
 	file := filepath.Join(dir, journal.Files("wal/1-a"), "00000001")
-	before, err := os.ReadFile(file)
-	must.NoError(t, err)
+	before := must.Get(os.ReadFile(file))(t)
 	must.NoError(t, d.Delete(t.Context(), "wal/1-a/0"))
 	must.NoError(t, d.Close())
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(before[:journal.BlockBytes]) {
@@ -297,9 +277,7 @@ func TestJournalFilesAreSwept(t *testing.T) {
 		t.Fatalf("a reader removed it: %v", err)
 	}
 	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{}), "")
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("a journal file without objects is still there after a list: %v", err)
-	}
+	must.ErrorIsf(t, check.Err(os.Stat(file)), os.ErrNotExist, "a journal file without objects is still there after a list")
 }
 
 // TestJournalFilesAreFreed fills several journal files and deletes everything.
@@ -313,8 +291,7 @@ func TestJournalFilesAreFreed(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("wal/1-a/%04d", i))
 		mustPut(t, d, keys[i], value)
 	}
-	open, err := d.Get(t.Context(), keys[0], objstore.Whole)
-	must.NoError(t, err)
+	open := must.Get(d.Get(t.Context(), keys[0], objstore.Whole))(t)
 	defer open.Body.Close()
 	files := func() (n int) {
 		found, err := os.ReadDir(filepath.Join(dir, journal.Files("wal/1-a")))
@@ -338,8 +315,6 @@ func TestJournalFilesAreFreed(t *testing.T) {
 	wantKeys(t, other, "", keys[290:]...)
 	mustPut(t, other, "wal/1-a/seal", "s")
 	must.NoError(t, other.Delete(t.Context(), keys...))
-	if n := files(); n != 0 {
-		t.Fatalf("%d files after everything was deleted", n)
-	}
+	must.Equalf(t, files(), 0, "files after everything was deleted")
 	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{}), "", "wal/1-a/seal")
 }

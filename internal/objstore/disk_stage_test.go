@@ -9,22 +9,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 // stageBytes creates a staged file of n bytes.
 func stageBytes(t *testing.T, d *Disk, n int) (file *Staged, content string) {
 	t.Helper()
-	file, err := d.Stage(t.Context(), int64(n))
-	must.NoError(t, err)
+	file = must.Get(d.Stage(t.Context(), int64(n)))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(i / 251)
 	}
-	if _, err := file.File.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(file.File.Write(b))(t)
 	return file, string(b)
 }
 
@@ -40,20 +38,12 @@ func TestStagedFiles(t *testing.T) {
 	}
 	honest := d.calls.move
 	d.calls.move = func(*os.File, string, *os.File, string) error { return unix.EMFILE }
-	if err := first.Publish(t.Context(), "a/b"); !errors.Is(err, ErrNoVerdict) {
-		t.Errorf("published: %v", err)
-	}
+	check.ErrorIsf(t, first.Publish(t.Context(), "a/b"), ErrNoVerdict, "published")
 	d.calls.move = honest
-	if err := first.Publish(t.Context(), "a/b"); err != nil {
-		t.Error(err)
-	}
-	if err := second.Publish(t.Context(), "a/b"); !errors.Is(err, ErrExists) {
-		t.Errorf("published over another: %v", err)
-	}
+	check.NoError(t, first.Publish(t.Context(), "a/b"))
+	check.ErrorIsf(t, second.Publish(t.Context(), "a/b"), ErrExists, "published over another")
 	for _, file := range []*Staged{first, second} {
-		if err := file.Close(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, file.Close())
 	}
 	if got, err := readString(t, d, "a/b"); got != content || err != nil {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -63,12 +53,8 @@ func TestStagedFiles(t *testing.T) {
 	}
 	late, _ := stageBytes(t, d, 1)
 	must.NoError(t, d.Close())
-	if err := late.Publish(t.Context(), "late"); !errors.Is(err, ErrRefused) {
-		t.Errorf("published in a closed store: %v", err)
-	}
-	if _, err := d.Stage(t.Context(), 1); !errors.Is(err, ErrRefused) {
-		t.Errorf("staged in a closed store: %v", err)
-	}
+	check.ErrorIsf(t, late.Publish(t.Context(), "late"), ErrRefused, "published in a closed store")
+	check.ErrorIsf(t, check.Err(d.Stage(t.Context(), 1)), ErrRefused, "staged in a closed store")
 }
 
 // TestStagedFilesAreSyncedInSteps checks that all steps precede the name.
@@ -108,12 +94,8 @@ func TestStagedFileSyncErrors(t *testing.T) {
 				t.Errorf("published: %v", err)
 			}
 			d.calls = honest
-			if err := file.Publish(t.Context(), "k2"); !errors.Is(err, ErrRefused) {
-				t.Errorf("published after that: %v", err)
-			}
-			if err := putString(t, d, "k3", "x"); !errors.Is(err, ErrRefused) {
-				t.Errorf("put after that: %v", err)
-			}
+			check.ErrorIsf(t, file.Publish(t.Context(), "k2"), ErrRefused, "published after that")
+			check.ErrorIsf(t, putString(t, d, "k3", "x"), ErrRefused, "put after that")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -23,13 +24,9 @@ func TestDiskKeepsObjectsWhenOpenedAgain(t *testing.T) {
 	for range 2 {
 		must.NoError(t, first.Close())
 	}
-	if err := first.Put(t.Context(), "a/c", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrRefused) {
-		t.Fatalf("Put in a closed store: %v", err)
-	}
+	must.ErrorIsf(t, first.Put(t.Context(), "a/c", objstore.NewBody([]byte("x"))), objstore.ErrRefused, "Put in a closed store")
 	second := openDisk(t, dir, objstore.DiskOptions{})
-	if err := second.Put(t.Context(), "a/b", objstore.NewBody([]byte("y"))); !errors.Is(err, objstore.ErrExists) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, second.Put(t.Context(), "a/b", objstore.NewBody([]byte("y"))), objstore.ErrExists)
 }
 
 func TestDiskStaysBelowItsFolder(t *testing.T) {
@@ -71,16 +68,13 @@ func TestDiskBodyIsASectionOfAFile(t *testing.T) {
 	d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
 	data := bytes.Repeat([]byte("0123456789"), 50_000)
 	must.NoError(t, d.Put(t.Context(), "k", objstore.NewBody(data)))
-	o, err := d.Get(t.Context(), "k", objstore.Range{Offset: 7, Length: 400_000})
-	must.NoError(t, err)
+	o := must.Get(d.Get(t.Context(), "k", objstore.Range{Offset: 7, Length: 400_000}))(t)
 	section, ok := o.Body.(*objstore.Section)
 	if !ok || section.Off != 7 || section.Len != 400_000 {
 		t.Fatalf("%T %+v", o.Body, o.Body)
 	}
 	head := make([]byte, 5)
-	if _, err := io.ReadFull(section, head); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(section, head))(t)
 	got := throughTCP(t, section)
 	if !bytes.Equal(append(head, got...), data[7:400_007]) {
 		t.Fatalf("read %d bytes", len(got))
@@ -108,8 +102,7 @@ func throughTCP(t *testing.T, r io.Reader) []byte {
 			received <- data
 		}
 	}()
-	c, err := net.Dial("tcp", l.Addr().String())
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	_, err = io.Copy(c, r)
 	must.NoError(t, errors.Join(err, c.Close()))
 	return <-received
@@ -123,8 +116,7 @@ func TestDiskShrunkenFileIsNoVerdict(t *testing.T) {
 		func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err },
 	} {
 		must.NoError(t, d.Put(t.Context(), "k", objstore.NewBody(make([]byte, 10_000))))
-		o, err := d.Get(t.Context(), "k", objstore.Whole)
-		must.NoError(t, err)
+		o := must.Get(d.Get(t.Context(), "k", objstore.Whole))(t)
 		must.NoError(t, os.Truncate(filepath.Join(dir, "k"), 5000))
 		if err := read(o.Body); !errors.Is(err, objstore.ErrNoVerdict) || !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("got %v", err)
@@ -154,9 +146,7 @@ func TestDiskFoldersComeAndGo(t *testing.T) {
 				if _, err := d.Get(t.Context(), key, objstore.Whole); err != nil {
 					t.Error(err)
 				}
-				if err := d.Delete(t.Context(), key); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, d.Delete(t.Context(), key))
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -33,9 +34,7 @@ func TestWriteBackStartsDuringWrite(t *testing.T) {
 			honest := d.calls
 			d.calls.writev = func(fd int, vectors [][]byte) (int, error) {
 				next := bytes.Join(vectors, nil)
-				if written/writeStep != (written+int64(len(next))-1)/writeStep {
-					t.Errorf("a write of %d bytes at %d crosses a step", len(next), written)
-				}
+				check.Equalf(t, written/writeStep, (written+int64(len(next))-1)/writeStep, "a write of %d bytes at %d crosses a step", len(next), written)
 				n, err := unix.Write(fd, next[:min(len(next), short)])
 				written += int64(n)
 				return n, err
@@ -71,27 +70,18 @@ func TestWriteBackErrorFailsPut(t *testing.T) {
 	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); !errors.Is(err, ErrRefused) || !errors.Is(err, unix.EIO) {
 		t.Errorf("put: %v", err)
 	}
-	if _, err := readString(t, d, "k"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("get: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(readString(t, d, "k")), ErrNotFound, "get")
 	if left := tempFiles(t, dir); len(left) != 0 {
 		t.Errorf("temporary files %q remain", left)
 	}
 	d.calls.writeBack = honest
-	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, d.Put(t.Context(), "k", NewBody(longParts()...)))
 }
 
 // TestNoSyncStartsNoWriteBack: the kernel decides when to write.
 func TestNoSyncStartsNoWriteBack(t *testing.T) {
-	d, err := OpenDisk(t.TempDir(), DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	d := must.Get(OpenDisk(t.TempDir(), DiskOptions{NoSync: true}))(t)
 	d.calls.writeBack = func(int, int64, int64) error { return unix.EIO }
-	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); err != nil {
-		t.Error(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, d.Put(t.Context(), "k", NewBody(longParts()...)))
+	check.NoError(t, d.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -28,9 +29,7 @@ func TestMemoryReportsItsSize(t *testing.T) {
 	}
 	put(size, keys(10, "a")...)
 	put(size, keys(5, "b")...)
-	if len(reported) != 0 {
-		t.Errorf("reported %d for a small change", reported)
-	}
+	check.Equalf(t, len(reported), 0, "reported %d for a small change", reported)
 	put(size, keys(1, "c")...)
 	must.NoError(t, m.Delete(t.Context(), append(keys(10, "a"), "none")...))
 	must.NoError(t, m.Delete(t.Context(), slices.Concat(keys(10, "a"), keys(5, "b"), keys(1, "c"))...))

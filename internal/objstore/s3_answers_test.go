@@ -38,8 +38,7 @@ func answering(t testing.TB, handler http.HandlerFunc, change ...func(*S3Options
 	for _, c := range change {
 		c(&o)
 	}
-	s, err := OpenS3(t.Context(), o)
-	must.NoError(t, err)
+	s := must.Get(OpenS3(t.Context(), o))(t)
 	s.pause = time.Microsecond
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -215,8 +214,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		})
 	}
 	t.Run("connection refused", func(t *testing.T) {
-		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"})
-		must.NoError(t, err)
+		s := must.Get(OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"}))(t)
 		s.pause = time.Microsecond
 		for op, err := range requests(t, s) {
 			if classOf(err) != ErrNoVerdict {
@@ -229,8 +227,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 		server.StartTLS()
 		defer server.Close()
-		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"})
-		must.NoError(t, err)
+		s := must.Get(OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"}))(t)
 		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrRefused {
 			t.Errorf("got %v", err)
 		}
@@ -279,9 +276,7 @@ func TestAPutIsOneRequest(t *testing.T) {
 		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrNoVerdict {
 			t.Fatal(err)
 		}
-		if n.Load() != int64(i+1) {
-			t.Fatalf("%d requests for %d puts", n.Load(), i+1)
-		}
+		must.Equalf(t, n.Load(), int64(i+1), "requests for %d puts", i+1)
 	}
 	_, _, err := s.List(t.Context(), ListOptions{})
 	if classOf(err) != ErrNoVerdict || n.Load() != 3+3 {
@@ -348,9 +343,7 @@ func TestWhatAPutSends(t *testing.T) {
 			t.Fatalf("%q with %v", body, got)
 		}
 		for _, never := range []string{"Expect", "X-Amz-Trailer", "X-Amz-Sdk-Checksum-Algorithm", "Transfer-Encoding"} {
-			if got.Get(never) != "" {
-				t.Fatalf("sent %s: %s", never, got.Get(never))
-			}
+			must.Equalf(t, got.Get(never), "", "sent %s", never)
 		}
 	}
 }
@@ -409,8 +402,7 @@ func TestABodyThatStalls(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, func(o *S3Options) { o.RequestTimeout = 100 * time.Millisecond })
-	o, err := s.Get(t.Context(), "k", Whole)
-	must.NoError(t, err)
+	o := must.Get(s.Get(t.Context(), "k", Whole))(t)
 	got, err := io.ReadAll(o.Body)
 	if string(got) != "01234" || classOf(err) != ErrNoVerdict || !errors.Is(err, errStalled) {
 		t.Fatalf("%q, %v", got, err)
@@ -424,8 +416,7 @@ func TestASlowReaderIsNoStall(t *testing.T) {
 	s := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, size))
 	}, func(o *S3Options) { o.RequestTimeout = 200 * time.Millisecond })
-	o, err := s.Get(t.Context(), "k", Whole)
-	must.NoError(t, err)
+	o := must.Get(s.Get(t.Context(), "k", Whole))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	<-ctx.Done() // longer than the timeout

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -28,9 +29,7 @@ func TestPartsReader(t *testing.T) {
 			t.Fatalf("invalid seek succeeded, position %d", offset)
 		}
 	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Seek(0, io.SeekStart))(t)
 	r.detach()
 	if n, err := r.Read(make([]byte, 10)); n != 0 || !errors.Is(err, errDetached) {
 		t.Fatalf("after detach: %d, %v", n, err)
@@ -43,13 +42,9 @@ func TestPartsReader(t *testing.T) {
 func TestKeys(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), KeyBytesMax))
 	for key, want := range map[string]bool{"a": true, "a/b": true, long: true, long + "x": false, "": false, "a/": false, "+tmp/x": false, "a\n": false} {
-		if ValidKey(key) != want {
-			t.Errorf("%q: %v", key, !want)
-		}
+		check.Equalf(t, ValidKey(key), want, "%q: %v", key, !want)
 	}
 	for prefix, want := range map[string]bool{"": true, "a/": true, "a/.": true, "..": true, "../": false, "/": false, "a//": false, long: true, long + "x": false} {
-		if possiblePrefix(prefix) != want {
-			t.Errorf("%q: %v", prefix, !want)
-		}
+		check.Equalf(t, possiblePrefix(prefix), want, "%q: %v", prefix, !want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -17,12 +18,9 @@ import (
 
 func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
 	t.Helper()
-	s, err := objstore.OpenS3(t.Context(), o)
-	must.NoError(t, err)
+	s := must.Get(objstore.OpenS3(t.Context(), o))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Close())
 	})
 	return s
 }

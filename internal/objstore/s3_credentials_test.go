@@ -127,8 +127,7 @@ func TestCredentialsOfAWSTools(t *testing.T) {
 			if len(s.used) != 1 || s.used[0] != c.want {
 				t.Errorf("requests to the bucket were signed by %q, want one by %q", s.used, c.want)
 			}
-			tools, err := config.LoadDefaultConfig(t.Context())
-			must.NoError(t, err)
+			tools := must.Get(config.LoadDefaultConfig(t.Context()))(t)
 			if keys, err := tools.Credentials.Retrieve(t.Context()); err != nil || keys.AccessKeyID != c.want {
 				t.Errorf("the SDK's own chain finds %q (%v), want %q", keys.AccessKeyID, err, c.want)
 			}

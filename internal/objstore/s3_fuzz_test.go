@@ -146,9 +146,7 @@ func FuzzReadAnswers(f *testing.F) {
 			if length > 0 {
 				want = min(want, length)
 			}
-			if int64(len(got)) != want {
-				t.Fatalf("%d bytes of an object of %d, range %d+%d", len(got), o.Size, offset, length)
-			}
+			must.Equalf(t, int64(len(got)), want, "%d bytes of an object of %d, range %d+%d", len(got), o.Size, offset, length)
 		}
 	})
 }

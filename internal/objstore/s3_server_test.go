@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -30,18 +31,12 @@ func TestRealServerRefuses(t *testing.T) {
 			o := server.Options("refuses")
 			change(&o)
 			s := openS3(t, o)
-			if err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrRefused) {
-				t.Errorf("put: %v", err)
-			}
-			if _, err := s.Get(t.Context(), "k", objstore.Whole); !errors.Is(err, objstore.ErrRefused) {
-				t.Errorf("get: %v", err)
-			}
+			check.ErrorIsf(t, s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))), objstore.ErrRefused, "put")
+			check.ErrorIsf(t, check.Err(s.Get(t.Context(), "k", objstore.Whole)), objstore.ErrRefused, "get")
 			if _, _, err := s.List(t.Context(), objstore.ListOptions{}); !errors.Is(err, objstore.ErrRefused) {
 				t.Errorf("list: %v", err)
 			}
-			if err := s.Delete(t.Context(), "k", "l"); !errors.Is(err, objstore.ErrRefused) {
-				t.Errorf("delete: %v", err)
-			}
+			check.ErrorIsf(t, s.Delete(t.Context(), "k", "l"), objstore.ErrRefused, "delete")
 		})
 	}
 }
@@ -78,9 +73,7 @@ func TestSuspendedServer(t *testing.T) {
 	s := openS3(t, o)
 	suspend(t, server.Pid())
 	err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
-	if !errors.Is(err, objstore.ErrNoVerdict) {
-		t.Errorf("put: %v", err)
-	}
+	check.ErrorIsf(t, err, objstore.ErrNoVerdict, "put")
 	must.NoError(t, syscall.Kill(server.Pid(), syscall.SIGCONT))
 	s = openS3(t, server.Options("still"))
 	// the first one may have been stored

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestConstantlySlowStoreSucceeds checks that requests to a store that always exceeds the initial
@@ -96,9 +98,7 @@ func TestAdaptiveTimeout(t *testing.T) {
 	p := adaptiveTimeout{base: time.Second}
 	want := func(d time.Duration) {
 		t.Helper()
-		if got := p.limit(); got != d {
-			t.Fatalf("limit %s, want %s", got, d)
-		}
+		must.Equalf(t, p.limit(), d, "limit")
 	}
 	want(time.Second)
 	// Concurrent timeouts raise the limit once.

@@ -18,8 +18,7 @@ import (
 // narrows forwards connections to address. It holds back all but the first pass bytes of each
 // client until open is closed, and signals on held when it does.
 func narrows(t *testing.T, address string, pass int64) (at string, held <-chan struct{}, open chan struct{}) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	waits, open := make(chan struct{}, 16), make(chan struct{})
 	var conns sync.WaitGroup
 	conns.Go(func() {
@@ -61,8 +60,7 @@ func TestASlowPutDoesNotOverwrite(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	o := server.Options("slow")
 	fast := openS3(t, o)
-	u, err := url.Parse(o.Endpoint)
-	must.NoError(t, err)
+	u := must.Get(url.Parse(o.Endpoint))(t)
 	value := bytes.Repeat([]byte("slow"), 1<<18)
 	at, held, open := narrows(t, u.Host, int64(len(value)/2))
 	o.Endpoint = strings.Replace(o.Endpoint, u.Host, at, 1)
@@ -81,8 +79,7 @@ func TestASlowPutDoesNotOverwrite(t *testing.T) {
 	if err := <-ended; !errors.Is(err, objstore.ErrExists) && !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Errorf("the slow put: %v", err)
 	}
-	obj, err := fast.Get(t.Context(), "k", objstore.Whole)
-	must.NoError(t, err)
+	obj := must.Get(fast.Get(t.Context(), "k", objstore.Whole))(t)
 	defer obj.Body.Close()
 	if got, err := io.ReadAll(obj.Body); err != nil || string(got) != "fast" {
 		t.Errorf("the object is %.20q, %v", got, err)

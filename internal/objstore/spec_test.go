@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -44,20 +45,15 @@ func TestSpecs(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v", spec, got, err)
 		}
-		if got.Local() != (want.Kind != objstore.KindS3) {
-			t.Errorf("%s: local is %v", spec, got.Local())
-		}
+		check.Equalf(t, got.Local(), (want.Kind != objstore.KindS3), "%s: local", spec)
 	}
 }
 
 func TestDiskName(t *testing.T) {
 	dir := t.TempDir()
 	for _, parameters := range []string{"", "?fsync=false", "?journal=false", "?fsync=false&journal=false"} {
-		s, err := objstore.Open(t.Context(), dir+parameters, objstore.Options{})
-		must.NoError(t, err)
-		if got := s.String(); got != "file:"+dir+parameters {
-			t.Errorf("%q: name %s", parameters, got)
-		}
+		s := must.Get(objstore.Open(t.Context(), dir+parameters, objstore.Options{}))(t)
+		check.Equalf(t, s.String(), "file:"+dir+parameters, "%q: name", parameters)
 	}
 }
 
@@ -111,11 +107,8 @@ func TestInvalidSpecs(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for spec, local := range map[string]bool{"mem:": true, dir: true, "s3://b/p?endpoint=http://127.0.0.1:1": false} {
-		s, err := objstore.Open(t.Context(), spec, objstore.Options{AccessKey: "CANARY", SecretKey: "CANARY"})
-		must.NoError(t, err)
-		if objstore.IsLocal(storetest.NewCounter(s)) != local {
-			t.Errorf("%s: local is %v", s, !local)
-		}
+		s := must.Get(objstore.Open(t.Context(), spec, objstore.Options{AccessKey: "CANARY", SecretKey: "CANARY"}))(t)
+		check.Equalf(t, objstore.IsLocal(storetest.NewCounter(s)), local, "%s: local is %v", s, !local)
 		if _, err := objstore.ParseSpec(s.String()); err != nil {
 			t.Errorf("String() of %s: %v", s, err)
 		}
@@ -123,9 +116,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s shows a secret", s)
 		}
 		if c, ok := s.(interface{ Close() error }); ok {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, c.Close())
 		}
 	}
 	if _, err := objstore.Open(t.Context(), "s3://b?region=r", objstore.Options{AccessKey: "only one"}); err == nil {

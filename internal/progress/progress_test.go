@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestBar: the line has the part that is done, numbers, a rate and the time left. It is drawn ten
@@ -21,28 +23,18 @@ func TestBar(t *testing.T) {
 		b := &Bar{w: &out, what: "records", total: 80, number: func(n int64) string { return fmt.Sprint(n) }, start: time.Now()}
 		b.Clear()
 		b.Set(0)
-		if got, want := shown(), "\rrecords   0% |"+strings.Repeat(" ", 40)+"| 0/80, 0/s\x1b[K"; got != want {
-			t.Errorf("at the start: %q, want %q", got, want)
-		}
+		check.Equalf(t, shown(), "\rrecords   0% |"+strings.Repeat(" ", 40)+"| 0/80, 0/s\x1b[K", "at the start")
 		time.Sleep(every / 2)
 		b.Add(1)
-		if got := shown(); got != "" {
-			t.Errorf("after %v: %q", every/2, got)
-		}
+		check.Equalf(t, shown(), "", "after %v", every/2)
 		time.Sleep(time.Second - every/2)
 		b.Add(19)
-		if got, want := shown(), "\rrecords  25% |"+strings.Repeat("█", 10)+strings.Repeat(" ", 30)+"| 20/80, 3s left, 20/s\x1b[K"; got != want {
-			t.Errorf("after a second: %q, want %q", got, want)
-		}
+		check.Equalf(t, shown(), "\rrecords  25% |"+strings.Repeat("█", 10)+strings.Repeat(" ", 30)+"| 20/80, 3s left, 20/s\x1b[K", "after a second")
 		b.Clear()
-		if got := shown(); got != "\r\x1b[K" {
-			t.Errorf("cleared: %q", got)
-		}
+		check.Equalf(t, shown(), "\r\x1b[K", "cleared")
 		b.total = -1
 		b.Set(40)
-		if got := shown(); got != "\rrecords 40, 40/s\x1b[K" {
-			t.Errorf("without a total: %q", got)
-		}
+		check.Equalf(t, shown(), "\rrecords 40, 40/s\x1b[K", "without a total")
 	})
 	if New(&bytes.Buffer{}, "records", 1, nil) != nil {
 		t.Error("a bar on a buffer")

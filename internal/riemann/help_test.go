@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
@@ -71,27 +72,18 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	if s.r, err = New(b, c.o); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.addr = l.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- s.r.Serve(context.Background(), l) }()
 	t.Cleanup(func() {
 		s.r.Drain()
-		if err := errors.Join(s.r.Close(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
-		if n := s.r.inFlight.Load(); n != 0 {
-			t.Errorf("%d bytes of records still count as not stored", n)
-		}
+		check.NoError(t, errors.Join(s.r.Close(context.Background()), <-served))
+		check.Equalf(t, s.r.inFlight.Load(), 0, "bytes of records still count as not stored")
 		s.auth.Close()
-		if err := b.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, b.Close(context.Background()))
 		for _, k := range []budget.Kind{budget.Produce, budget.Objects} {
-			if n := b.Budget().Class(k).Used(); n != 0 {
-				t.Errorf("%d bytes of %v are still reserved", n, k)
-			}
+			check.Equalf(t, b.Budget().Class(k).Used(), 0, "bytes of %v are still reserved", k)
 		}
 	})
 	return s
@@ -100,8 +92,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 // token creates a token with rules.
 func (s *server) token(id string, rules ...access.Rule) string {
 	s.t.Helper()
-	_, token, err := s.auth.CreateToken(context.Background(), s.auth.Root(), auth.TokenSpec{ID: id, Rules: rules})
-	must.NoError(s.t, err)
+	_, token := must.Get2(s.auth.CreateToken(context.Background(), s.auth.Root(), auth.TokenSpec{ID: id, Rules: rules}))(s.t)
 	return token
 }
 
@@ -137,8 +128,7 @@ type peer struct {
 
 func (s *server) dial() *peer {
 	s.t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	must.NoError(s.t, err)
+	c := must.Get(net.Dial("tcp", s.addr))(s.t)
 	s.t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &peer{s.t, c, bufio.NewReader(c)}
@@ -151,9 +141,7 @@ func (p *peer) send(messages ...[]byte) {
 	for _, m := range messages {
 		all = append(all, riemanntest.WithLength(m)...)
 	}
-	if _, err := p.Write(all); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(p.Write(all))(p.t)
 }
 
 // answer is a Msg that answers another.
@@ -166,8 +154,7 @@ type answer struct {
 // receive reads an answer.
 func (p *peer) receive() (a answer) {
 	p.t.Helper()
-	a, err := p.tryReceive()
-	must.NoError(p.t, err)
+	a = must.Get(p.tryReceive())(p.t)
 	return a
 }
 

@@ -24,9 +24,7 @@ func transcoded(t testing.TB, b []byte) (m message, recs []record.Record, err er
 	}
 	buf := make([]byte, 0, m.room())
 	data, sum := transcode(b, buf, 77)
-	if &data[0] != &buf[:1][0] {
-		t.Fatalf("%d bytes of batches do not fit into the room of %d", len(data), m.room())
-	}
+	must.Equalf(t, &data[0], &buf[:1][0], "%d bytes of batches do not fit into the room of %d", len(data), m.room())
 	checked, err := record.Check(data, record.Limits{BatchBytes: 1 << 30, DecompressedBytes: 1 << 30})
 	if err != nil || checked != sum || sum.Records != m.events {
 		t.Fatalf("batches: %v; %+v, want %+v of %d events", err, checked, sum, m.events)
@@ -53,9 +51,7 @@ func compare(t *testing.T, b []byte) {
 			}
 		}
 	}
-	if (err == nil) != (decodes == nil) {
-		t.Fatalf("%x: %v, a full decoding: %v", b, err, decodes)
-	}
+	must.Equalf(t, (err == nil), (decodes == nil), "%x: %v, a full decoding: %v", b, err, decodes)
 	if err != nil {
 		return
 	}

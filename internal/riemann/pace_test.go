@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestPace: groups may be faster than the rate for the time of a burst, and not longer, however long
@@ -22,9 +23,7 @@ func TestPace(t *testing.T) {
 		for i := range 1000 {
 			rest := p.spend(now, size)
 			total += time.Second / 16
-			if want := total - paceBurst; now.Add(rest).Sub(start) != max(0, want) {
-				t.Fatalf("group %d may be followed after %v, want %v", i, now.Add(rest).Sub(start), max(0, want))
-			}
+			must.Equalf(t, now.Add(rest).Sub(start), max(0, (total-paceBurst)), "group %d may be followed after", i)
 			now = now.Add(rest)
 		}
 		now = now.Add(time.Hour)

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -77,9 +78,7 @@ func TestEventsAreStored(t *testing.T) {
 	if a := p.ask(query("true")); a.ok || !strings.Contains(a.fault, "no index") {
 		t.Errorf("a query without an index: %+v", a)
 	}
-	if n := s.counter("seb_riemann_events_total"); n != 3 {
-		t.Errorf("%d events counted", n)
-	}
+	check.Equalf(t, s.counter("seb_riemann_events_total"), 3, "events counted")
 }
 
 // TestPipelining: 64 messages with events and queries are answered in order, however their bytes
@@ -248,9 +247,7 @@ func TestPatience(t *testing.T) {
 	if a := p.ask(numbered(4)); !a.ok {
 		t.Errorf("%+v", a)
 	}
-	if n := s.counter("seb_riemann_messages_refused_total"); n != 3 {
-		t.Errorf("%d refused", n)
-	}
+	check.Equalf(t, s.counter("seb_riemann_messages_refused_total"), 3, "refused")
 	s = start(t, func(c *setup) { c.o.Patience = time.Minute })
 	p = s.dial()
 	class := s.b.Budget().Class(budget.Produce)
@@ -269,9 +266,7 @@ func TestPatience(t *testing.T) {
 func TestPartitionsAndCompression(t *testing.T) {
 	s := start(t)
 	spec := broker.TopicSpec{Partitions: 3, Settings: map[string]string{"compression": "zstd"}}
-	if _, err := s.b.CreateTopic(t.Context(), DefaultTopic, spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.b.CreateTopic(t.Context(), DefaultTopic, spec))(t)
 	p := s.dial()
 	var m []byte
 	for i := range 2000 {
@@ -281,9 +276,7 @@ func TestPartitionsAndCompression(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	values := s.values(DefaultTopic)
-	if len(values) != 2000 {
-		t.Errorf("%d records", len(values))
-	}
+	check.Equalf(t, len(values), 2000, "records")
 	for i := 1; i < len(values); i++ {
 		if numberIn(values[i])%7 == numberIn(values[i-1])%7 && numberIn(values[i]) < numberIn(values[i-1]) {
 			t.Fatalf("%s after %s", values[i], values[i-1])
@@ -329,9 +322,7 @@ func TestListenerToken(t *testing.T) {
 	if n := s.counter("seb_riemann_authentication_failures_total"); n == 0 {
 		t.Error("the failure is not counted")
 	}
-	if n := len(s.values(DefaultTopic)); n != 1 {
-		t.Errorf("%d events stored", n)
-	}
+	check.Equalf(t, len(s.values(DefaultTopic)), 1, "events stored")
 }
 
 // gated is a store whose writes wait for a gate.
@@ -407,7 +398,5 @@ func TestMessagesForManyPartitions(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	if n := s.r.inFlight.Load(); n != 0 {
-		t.Errorf("%d bytes of records count as not stored", n)
-	}
+	check.Equalf(t, s.r.inFlight.Load(), 0, "bytes of records count as not stored")
 }

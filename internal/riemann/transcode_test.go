@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
@@ -100,9 +101,7 @@ func TestTranscode(t *testing.T) {
 				t.Fatalf("%d records, %v; want %d", len(recs), err, len(c.want))
 			}
 			for i, want := range c.want {
-				if got := string(recs[i].Value); got != want {
-					t.Errorf("event %d: %s\nwant %s", i, got, want)
-				}
+				check.Equalf(t, string(recs[i].Value), want, "event %d", i)
 			}
 			compare(t, c.msg)
 		})

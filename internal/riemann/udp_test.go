@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -18,27 +19,21 @@ import (
 // datagrams makes a server take datagrams, and returns a client's socket.
 func (s *server) datagrams() *net.UDPConn {
 	s.t.Helper()
-	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must.NoError(s.t, err)
+	c := must.Get(net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(s.t)
 	done := make(chan error, 1)
 	go func() { done <- s.r.ServeDatagrams(context.Background(), c) }()
 	s.t.Cleanup(func() {
 		s.r.Drain()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
+		check.NoError(s.t, <-done)
 	})
-	out, err := net.DialUDP("udp", nil, c.LocalAddr().(*net.UDPAddr))
-	must.NoError(s.t, err)
+	out := must.Get(net.DialUDP("udp", nil, c.LocalAddr().(*net.UDPAddr)))(s.t)
 	s.t.Cleanup(func() { _ = out.Close() })
 	return out
 }
 
 func datagramTo(t *testing.T, c *net.UDPConn, b []byte) {
 	t.Helper()
-	if _, err := c.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(b))(t)
 }
 
 // TestDatagrams: each valid datagram up to the limit is stored, and others are counted.
@@ -46,9 +41,7 @@ func TestDatagrams(t *testing.T) {
 	s := start(t)
 	c := s.datagrams()
 	largest := named("h", "s", str(fieldDescription, strings.Repeat("x", DatagramMax-12)))
-	if len(largest) != DatagramMax {
-		t.Fatalf("%d bytes", len(largest))
-	}
+	must.Equalf(t, len(largest), DatagramMax, "bytes")
 	for _, b := range [][]byte{
 		numbered(1), largest, append(largest, 0), {0x32, 9}, bytes.Repeat([]byte{0x0b}, DatagramMax), {}, query("true"), riemanntest.Message(50),
 	} {
@@ -58,9 +51,7 @@ func TestDatagrams(t *testing.T) {
 	if n, dropped := s.counter("seb_riemann_datagrams_total"), s.counter("seb_riemann_datagrams_dropped_total"); n != 8 || dropped != 3 {
 		t.Errorf("%d datagrams, %d dropped; want 8, 3", n, dropped)
 	}
-	if n := len(s.values(DefaultTopic)); n != 52 {
-		t.Errorf("%d records", n)
-	}
+	check.Equalf(t, len(s.values(DefaultTopic)), 52, "records")
 }
 
 // TestDatagramsWithoutRights: datagrams act with the token of the listener.
@@ -129,8 +120,7 @@ func TestRateOfDatagrams(t *testing.T) {
 	s := start(t)
 	c, p := s.datagrams(), newPace()
 	msg := named("h", "s", str(fieldDescription, strings.Repeat("x", 4000)))
-	m, err := walk(msg)
-	must.NoError(t, err)
+	m := must.Get(walk(msg))(t)
 	sent, begin := uint64(0), time.Now()
 	for end := 8 * p.rate; int64(sent)*int64(m.bytes) < end; sent++ {
 		datagramTo(t, c, msg)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -24,15 +25,13 @@ func ring(t *testing.T, keys ...*secrets.Key) *secrets.Ring {
 	for _, k := range keys {
 		text += "  " + k.Reveal() + "  # " + k.ID().String() + "\r\n"
 	}
-	r, err := secrets.Parse(text)
-	must.NoError(t, err)
+	r := must.Get(secrets.Parse(text))(t)
 	return r
 }
 
 func sealed(t *testing.T, r *secrets.Ring) []byte {
 	t.Helper()
-	b, err := r.Seal(place, deliver)
-	must.NoError(t, err)
+	b := must.Get(r.Seal(place, deliver))(t)
 	return b
 }
 
@@ -50,12 +49,8 @@ func TestSealedValuesAreNotReadable(t *testing.T) {
 			t.Errorf("%s is not in %s", same, b)
 		}
 	}
-	if got := secrets.Inspect(b); got != (secrets.Status{Sealed: true, Key: k.ID()}) {
-		t.Errorf("status %+v", got)
-	}
-	if got := secrets.Inspect(deliver); got != (secrets.Status{Readable: true}) {
-		t.Errorf("status of readable values: %+v", got)
-	}
+	check.Equalf(t, secrets.Inspect(b), (secrets.Status{Sealed: true, Key: k.ID()}), "status")
+	check.Equalf(t, secrets.Inspect(deliver), (secrets.Status{Readable: true}), "status of readable values")
 	open, err := r.Open(place, b)
 	if err != nil || !secrets.Same(open, deliver) || secrets.Inspect(open) != (secrets.Status{Readable: true}) {
 		t.Errorf("opened: %s, %v", open, err)
@@ -71,9 +66,7 @@ func TestSealedValuesAreNotReadable(t *testing.T) {
 // TestDeliverWithoutValuesStays: sections without values have no encrypted form.
 func TestDeliverWithoutValuesStays(t *testing.T) {
 	for _, text := range []string{"", "null", `{"topic":"x"}`, `{"url":"https://x","secrets":[],"headers":{}}`, `[1]`, `{"secrets":"x"}`} {
-		if s := secrets.Inspect([]byte(text)); s != (secrets.Status{}) {
-			t.Errorf("%s: %+v", text, s)
-		}
+		check.Equalf(t, secrets.Inspect([]byte(text)), (secrets.Status{}), "%s", text)
 		if b, err := (*secrets.Ring)(nil).Open(place, []byte(text)); err != nil || string(b) != text {
 			t.Errorf("%s: opened as %s, %v", text, b, err)
 		}
@@ -120,9 +113,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 				}
 			}
 		}
-		if _, err := r.Open(place, bytes.Replace(b, []byte(value), []byte(value[:len(value)-2]), 1)); !errors.Is(err, secrets.ErrDamaged) {
-			t.Errorf("a cut value: %v", err)
-		}
+		check.ErrorIsf(t, check.Err(r.Open(place, bytes.Replace(b, []byte(value), []byte(value[:len(value)-2]), 1))), secrets.ErrDamaged, "a cut value")
 	}
 }
 
@@ -131,9 +122,7 @@ func TestValuesAreBoundToTheirPlace(t *testing.T) {
 	b := sealed(t, r)
 	moved := func(name string, p secrets.Place, text []byte) {
 		t.Helper()
-		if _, err := r.Open(p, text); !errors.Is(err, secrets.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, check.Err(r.Open(p, text)), secrets.ErrDamaged, "%s", name)
 	}
 	moved("another bucket", secrets.Place{Cluster: "0124", Trigger: "t"}, b)
 	moved("another trigger", secrets.Place{Cluster: "0123", Trigger: "u"}, b)
@@ -161,18 +150,13 @@ func TestRewrap(t *testing.T) {
 		t.Errorf("with another key: %v", err)
 	}
 	both := ring(t, newKey, oldKey)
-	again, err := both.Rewrap(place, b)
-	must.NoError(t, err)
-	if s := secrets.Inspect(again); s.Key != newKey.ID() {
-		t.Errorf("key %s, want %s", s.Key, newKey.ID())
-	}
+	again := must.Get(both.Rewrap(place, b))(t)
+	check.Equalf(t, secrets.Inspect(again).Key, newKey.ID(), "key")
 	open, err := ring(t, newKey).Open(place, again)
 	if err != nil || !secrets.Same(open, deliver) {
 		t.Errorf("%s, %v", open, err)
 	}
-	if _, err := ring(t, newKey).Rewrap(place, b); !errors.Is(err, secrets.ErrNoKey) {
-		t.Errorf("rewrap without the old key: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(ring(t, newKey).Rewrap(place, b)), secrets.ErrNoKey, "rewrap without the old key")
 	if !secrets.Same(b, again) {
 		t.Error("the values changed")
 	}
@@ -205,9 +189,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 			t.Errorf("%s: key in the error %v", name, err)
 		}
 	}
-	if r := ringOf(t, k+"\n"+k); len(r.IDs()) != 1 {
-		t.Errorf("a repeated key counts as %d", len(r.IDs()))
-	}
+	check.Equalf(t, len(ringOf(t, k+"\n"+k).IDs()), 1, "a repeated key counts as")
 }
 
 func manyKeys(n int) (text string) {
@@ -219,17 +201,14 @@ func manyKeys(n int) (text string) {
 
 func ringOf(t *testing.T, text string) *secrets.Ring {
 	t.Helper()
-	r, err := secrets.Parse(text)
-	must.NoError(t, err)
+	r := must.Get(secrets.Parse(text))(t)
 	return r
 }
 
 // FuzzOpen: no stored section panics, and none that is not the original opens to other values.
 func FuzzOpen(f *testing.F) {
-	r, err := secrets.Parse(secrets.NewKey().Reveal())
-	must.NoError(f, err)
-	b, err := r.Seal(place, deliver)
-	must.NoError(f, err)
+	r := must.Get(secrets.Parse(secrets.NewKey().Reveal()))(f)
+	b := must.Get(r.Seal(place, deliver))(f)
 	for _, text := range []string{string(b), string(deliver), "", "{}", `{"sealed_by":"sebkey1:0000000000000000:"}`, `{"sealed_by":"","secrets":["sebsealed1:"]}`} {
 		f.Add([]byte(text))
 	}

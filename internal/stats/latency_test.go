@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -155,9 +156,7 @@ func TestLatencyMemory(t *testing.T) {
 		}
 		l.Close()
 		l.Close()
-		if class.Used() != 0 {
-			t.Errorf("%d bytes are still reserved", class.Used())
-		}
+		check.Equalf(t, class.Used(), 0, "bytes are still reserved")
 		if _, _, ok := l.Curves(true); ok {
 			t.Error("a closed Latency has curves")
 		}

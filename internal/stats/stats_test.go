@@ -102,9 +102,7 @@ func TestOldFiguresAreReplaced(t *testing.T) {
 	}
 	w := s.window(time.Hour, now.Add(-10*time.Second))
 	for at := range 360 {
-		if got := w.value(t, "http_records_in", at); got != "1" {
-			t.Fatalf("step %d: %s, want 1", at, got)
-		}
+		must.Equalf(t, w.value(t, "http_records_in", at), "1", "step %d", at)
 	}
 	if six := s.window(6*time.Hour, now); len(six.Times) != 360 || six.value(t, "http_records_in", -1) != "1" || six.value(t, "http_records_in", 0) != "-" {
 		t.Errorf("6 hours: %d steps, last %s", len(six.Times), six.value(t, "http_records_in", -1))
@@ -122,8 +120,7 @@ func TestSamplesEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		samples := 0
 		class := budget.New(64 << 20).Class(budget.Tail)
-		s, err := Start(class, func(io.Writer) { samples++ })
-		must.NoError(t, err)
+		s := must.Get(Start(class, func(io.Writer) { samples++ }))(t)
 		if class.Used() != Bytes {
 			t.Errorf("%d bytes reserved, want %d", class.Used(), Bytes)
 		}

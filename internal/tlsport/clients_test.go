@@ -18,6 +18,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -49,11 +50,9 @@ func newGate(t *testing.T, require bool) *gate {
 		},
 	})
 	must.NoError(t, err)
-	cert, err := tlsport.Load(g.authority.Files(t, t.TempDir(), testenv.Leaf{}), g.log.Logger(), g.set)
-	must.NoError(t, err)
+	cert := must.Get(tlsport.Load(g.authority.Files(t, t.TempDir(), testenv.Leaf{}), g.log.Logger(), g.set))(t)
 	port := tlsport.NewPort(tlsport.Options{Name: "gate", Certificate: cert, Clients: clients, Logger: g.log.Logger(), Metrics: g.set})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	g.address = listener.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -237,9 +236,7 @@ func TestResumedSessions(t *testing.T) {
 		config := g.config(middle.Client(t, testenv.Client{Name: "shop"}))
 		config.MaxVersion, config.ClientSessionCache = version, tls.NewLRUClientSessionCache(1)
 		for i := range 3 {
-			if c := g.accepted("shop", config); c.ConnectionState().DidResume != (i > 0) {
-				t.Errorf("connection %d: resumed is %v", i, i == 0)
-			}
+			check.Equalf(t, g.accepted("shop", config).ConnectionState().DidResume, (i > 0), "connection %d: resumed is %v", i, i == 0)
 		}
 		g.authority.Revocations(t, g.lists, time.Hour, middle.Certificate())
 		sebtest.Eventually(t, "the open connections are ended", func() bool { return g.count("revoked") == 3 })
@@ -257,9 +254,7 @@ func TestInvalidLists(t *testing.T) {
 	warnings := func() int { return strings.Count(g.log.String(), "keeping the current ones") }
 	g.other.Revocations(t, g.lists, time.Hour)
 	sebtest.Eventually(t, "the signature of another authority is logged", func() bool { return warnings() == 1 })
-	if !strings.Contains(g.log.String(), "is not signed by that authority") {
-		t.Error(g.log.String())
-	}
+	check.Contains(t, g.log.String(), "is not signed by that authority")
 	must.NoError(t, os.WriteFile(g.lists, []byte("nonsense"), 0o600))
 	sebtest.Eventually(t, "nonsense is logged", func() bool { return warnings() == 2 })
 	g.refused("revoked", "bad certificate", g.config(shop))
@@ -269,9 +264,7 @@ func TestInvalidLists(t *testing.T) {
 	g.authority.Revocations(t, g.lists, -time.Minute)
 	sebtest.Eventually(t, "the outdated list is in use", func() bool { return strings.Contains(g.log.String(), "revocation list is outdated") })
 	g.accepted("shop", g.config(shop))
-	if n := warnings(); n != 3 {
-		t.Errorf("%d warnings:\n%s", n, g.log.String())
-	}
+	check.Equalf(t, warnings(), 3, "warnings:\n%s", g.log.String())
 	if n := strings.Count(g.log.String(), "is outdated"); n != 1 {
 		t.Errorf("outdated %d times:\n%s", n, g.log.String())
 	}
@@ -283,8 +276,7 @@ func TestInvalidClientFiles(t *testing.T) {
 	own, lists := authority.File(t, dir), filepath.Join(dir, "crl")
 	authority.Revocations(t, lists, time.Hour)
 	leaf := authority.Files(t, dir, testenv.Leaf{})
-	text, err := os.ReadFile(lists)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(lists))(t)
 	block, _ := pem.Decode(text)
 	write := func(name string, b []byte) string {
 		name = filepath.Join(dir, name)
@@ -326,9 +318,7 @@ func TestLongChains(t *testing.T) {
 		config := g.config(g.authority.Intermediate(t).Intermediate(t).Client(t, testenv.Client{Name: "shop", Pad: 8 << 10}))
 		config.MaxVersion, config.ClientSessionCache = version, tls.NewLRUClientSessionCache(1)
 		for i := range 2 {
-			if c := g.accepted("shop", config); c.ConnectionState().DidResume != (i > 0) {
-				t.Errorf("connection %d: resumed is %v", i, i == 0)
-			}
+			check.Equalf(t, g.accepted("shop", config).ConnectionState().DidResume, (i > 0), "connection %d: resumed is %v", i, i == 0)
 		}
 		many := g.authority.Client(t, testenv.Client{Name: "shop"})
 		for range 5 {
@@ -337,9 +327,7 @@ func TestLongChains(t *testing.T) {
 		config = g.config(many)
 		config.MaxVersion = version
 		g.refused("untrusted", "bad certificate", config)
-		if !strings.Contains(g.log.String(), "6 certificates, the limit is 5") {
-			t.Error(g.log.String())
-		}
+		check.Contains(t, g.log.String(), "6 certificates, the limit is 5")
 		config = g.config(g.authority.Client(t, testenv.Client{Name: "shop", Pad: 17 << 10}))
 		config.MaxVersion = version
 		if _, answer, err := g.dial(config); err == nil {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -29,11 +30,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func echo(t *testing.T, files tlsport.Files, l *sebtest.Log) (address string) {
 	t.Helper()
 	set := metrics.NewSet()
-	cert, err := tlsport.Load(files, l.Logger(), set)
-	must.NoError(t, err)
+	cert := must.Get(tlsport.Load(files, l.Logger(), set))(t)
 	port := tlsport.NewPort(tlsport.Options{Name: "test", Certificate: cert, Logger: l.Logger(), Metrics: set})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -68,8 +67,7 @@ func TestCertificateReload(t *testing.T) {
 	address := echo(t, files, &l)
 	serial := func() string {
 		t.Helper()
-		c, err := tls.Dial("tcp", address, authority.Trusted())
-		must.NoError(t, err)
+		c := must.Get(tls.Dial("tcp", address, authority.Trusted()))(t)
 		defer c.Close()
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
@@ -156,9 +154,7 @@ func TestVersions(t *testing.T) {
 		config := authority.Trusted()
 		config.MinVersion, config.MaxVersion = version, version
 		c, err := tls.Dial("tcp", address, config)
-		if (err == nil) != want {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
-		}
+		check.Equalf(t, (err == nil), want, "%s: %v", tls.VersionName(version), err)
 		if err != nil {
 			continue
 		}
@@ -229,8 +225,7 @@ func TestLogLines(t *testing.T) {
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	for range 3 {
 		for _, send := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00"} {
-			c, err := net.Dial("tcp", address)
-			must.NoError(t, err)
+			c := must.Get(net.Dial("tcp", address))(t)
 			_, _ = c.Write([]byte(send)) // the server may have closed the connection
 			_ = c.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, c)

@@ -23,8 +23,7 @@ func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
 		var recs [2][]record.Record
 		for range 1000 {
 			e := ev(fmt.Sprintf("user-%07d", r.IntN(entities)), fmt.Sprintf("event-%d", r.IntN(names)))
-			value, err := json.Marshal(e)
-			must.NoError(b, err)
+			value := must.Get(json.Marshal(e))(b)
 			part := s.b.partOf(t, e.EntityID)
 			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
 		}

@@ -25,9 +25,7 @@ func (s *stepped) define(id, expr string, change func(d *rule.Definition)) {
 // topics creates the topics that triggers of the topic events need.
 func (s *stepped) topics() {
 	s.t.Helper()
-	if _, err := s.ensureTopics(s.t.Context(), &rule.Definition{Topic: "events"}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Get(s.ensureTopics(s.t.Context(), &rule.Definition{Topic: "events"}))(s.t)
 }
 
 // TestBorder: events before and after the append of a definition.

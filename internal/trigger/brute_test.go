@@ -42,9 +42,7 @@ func (l *fakeLog) histories(t testing.TB, part uint32) map[string][]logEvent {
 			}
 			all[string(rec.Key)] = append(all[string(rec.Key)], h)
 		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
-		}
+		must.NoError(t, r.Err())
 	}
 	return all
 }
@@ -164,8 +162,7 @@ func (b *bruteForce) fire(at int64, cause string, past bool) {
 
 // expect returns all firings that a version must have by an instant, by ID.
 func (l *fakeLog) expect(t testing.TB, d rule.Definition, until int64) map[rule.ID]*expected {
-	program, err := monitor.Compile(d.Expr, monitor.Options{})
-	must.NoError(t, err)
+	program := must.Get(monitor.Compile(d.Expr, monitor.Options{}))(t)
 	all := map[rule.ID]*expected{}
 	for part := range uint32(2) {
 		histories := l.histories(t, part)

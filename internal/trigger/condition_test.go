@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -23,8 +24,7 @@ func absent(h *Head) bool { return h == nil }
 
 func tagOf(t *testing.T, e *Engine, id string) string {
 	t.Helper()
-	h, err := e.Head(id)
-	must.NoError(t, err)
+	h := must.Get(e.Head(id))(t)
 	_, stored, err := e.Stored(t.Context(), id)
 	if err != nil || rule.Tag(stored.Version, stored.Offset) != h.Tag() {
 		t.Fatalf("the tag is %s, that of the file %d.%d, %v", h.Tag(), stored.Version, stored.Offset, err)
@@ -71,9 +71,7 @@ func TestTags(t *testing.T) {
 		"restart": running(t, leader, path), "new file": running(t, log.broker(true), ""), "follower": running(t, log.broker(false), ""),
 	} {
 		sebtest.Eventually(t, name, func() bool { h, err := other.Head("t"); return err == nil && h.Tag() == want })
-		if got := tagOf(t, other, "t"); got != want {
-			t.Errorf("%s: the tag is %s, want %s", name, got, want)
-		}
+		check.Equalf(t, tagOf(t, other, "t"), want, "%s: the tag", name)
 	}
 }
 
@@ -131,20 +129,14 @@ func TestPutIf(t *testing.T) {
 	if err := e.DeleteIf(t.Context(), "t", tagged(second.Tag)); !errors.As(err, new(*ConditionError)) {
 		t.Errorf("an outdated deletion: %v", err)
 	}
-	if err := e.DeleteIf(t.Context(), "t", tagged(third.Tag)); err != nil {
-		t.Error(err)
-	}
-	if err := e.DeleteIf(t.Context(), "t", tagged(third.Tag)); !errors.Is(err, ErrUnknownTrigger) {
-		t.Errorf("a second deletion: %v", err)
-	}
+	check.NoError(t, e.DeleteIf(t.Context(), "t", tagged(third.Tag)))
+	check.ErrorIsf(t, e.DeleteIf(t.Context(), "t", tagged(third.Tag)), ErrUnknownTrigger, "a second deletion")
 	fails("a deleted trigger", changed, tagged(third.Tag), "")
 	if fourth := succeeds("a trigger with the old ID", d, absent, 1); fourth.Tag == first.Tag {
 		t.Errorf("it has the tag of a deleted one, %s", first.Tag)
 	}
 	follower, _ := opened(t, log.broker(false))
-	if _, err := follower.PutIf(t.Context(), d, absent); !errors.Is(err, ErrNotLeader) {
-		t.Errorf("a follower: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(follower.PutIf(t.Context(), d, absent)), ErrNotLeader, "a follower")
 }
 
 // TestPutIfConcurrently: of several changes of one stored trigger at once, one succeeds.
@@ -200,8 +192,7 @@ func TestChangeAfterLateChange(t *testing.T) {
 		tag := put(t, e, newDefinition(t, "t", "A")).Tag
 		storeLate(t, b, e, newDefinition(t, "t", "B").Expr)
 		p, err := c.change(e, tag)
-		now, getErr := e.Trigger(t.Context(), "t")
-		must.NoError(t, getErr)
+		now := must.Get(e.Trigger(t.Context(), "t"))(t)
 		fault, refused := errors.AsType[*ConditionError](err)
 		if got := fmt.Sprintf("%d %s %s", now.Version, now.Text, now.Status); got != c.want {
 			t.Errorf("%s: %s is stored, want %s", c.what, got, c.want)
@@ -215,12 +206,10 @@ func TestChangeAfterLateChange(t *testing.T) {
 // storeLate stores version 2 of a trigger directly before the next definition.
 func storeLate(t *testing.T, b *fakeBroker, e *Engine, expr driplang.Expr) {
 	t.Helper()
-	stored, err := e.Trigger(t.Context(), "t")
-	must.NoError(t, err)
+	stored := must.Get(e.Trigger(t.Context(), "t"))(t)
 	late := stored.Definition
 	late.Version, late.Text, late.Expr = 2, "late", expr
-	value, err := late.Encode()
-	must.NoError(t, err)
+	value := must.Get(late.Encode())(t)
 	definitions, _ := b.Topic("triggers")
 	b.mu.Lock()
 	defer b.mu.Unlock()

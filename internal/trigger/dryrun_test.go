@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -60,8 +61,7 @@ func TestDryRunCountsARange(t *testing.T) {
 // compareRange compares a dry run of a range with the brute force.
 func compareRange(t *testing.T, s *stepped, d rule.Definition, since, until int64) {
 	t.Helper()
-	run, err := (&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Since: since, Until: until}})
-	must.NoError(t, err)
+	run := must.Get((&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Since: since, Until: until}}))(t)
 	p, _ := s.b.Position(topicID(t, s.b, "events"))
 	last := p.Complete()
 	if until != 0 {
@@ -142,8 +142,7 @@ func TestDryRunOfASample(t *testing.T) {
 		b.post(ev(fmt.Sprint("user", i), "a"), ev(fmt.Sprint("user", i), "b"))
 	}
 	run := func(sample int) *DryRun {
-		run, err := (&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Sample: sample}})
-		must.NoError(t, err)
+		run := must.Get((&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Sample: sample}}))(t)
 		if run.Seen() != 400 {
 			t.Errorf("sample %d: %d entities seen", sample, run.Seen())
 		}
@@ -166,8 +165,7 @@ func TestDryRunTellsWhatIsMissing(t *testing.T) {
 	dry := func(o DryRunOptions) *DryRun {
 		t.Helper()
 		o.Limit = 1 << 20
-		run, err := (&Engine{opt: s.opt}).DryRun(t.Context(), d, o)
-		must.NoError(t, err)
+		run := must.Get((&Engine{opt: s.opt}).DryRun(t.Context(), d, o))(t)
 		return run
 	}
 	for i := range 1000 {
@@ -234,9 +232,7 @@ func TestDryRunProgressAndCancel(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || last > 1000+2*dryPoll {
 		t.Errorf("canceled after 1,000 events, ended after %d: %v", last, err)
 	}
-	if err := run(t.Context(), func(DryRunProgress) error { return errFault }); !errors.Is(err, errFault) {
-		t.Errorf("%v, want the error of the progress", err)
-	}
+	check.ErrorIs(t, run(t.Context(), func(DryRunProgress) error { return errFault }), errFault)
 }
 
 // TestDryRunPauses: after the first 100 ms of work a dry run pauses as long as it works, and the time

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -36,15 +37,13 @@ func running(t testing.TB, b *fakeBroker, path string) *Engine {
 
 func newDefinition(t testing.TB, id, expr string) rule.Definition {
 	t.Helper()
-	x, err := driplang.Parse(expr)
-	must.NoError(t, err)
+	x := must.Get(driplang.Parse(expr))(t)
 	return rule.Definition{ID: id, Text: expr, Expr: x, CarryFired: true}
 }
 
 func put(t testing.TB, e *Engine, d rule.Definition) Put {
 	t.Helper()
-	p, err := e.Put(t.Context(), d)
-	must.NoError(t, err)
+	p := must.Get(e.Put(t.Context(), d))(t)
 	return p
 }
 
@@ -105,18 +104,12 @@ func TestInvalidArguments(t *testing.T) {
 		}
 	}
 	for _, a := range []Attempt{{State: "well"}, {State: rule.Dead, Outcome: []byte("{")}, {State: rule.Dead, Outcome: make([]byte, 20_000)}} {
-		if err := e.Report(t.Context(), rule.ID{1}, a); !errors.Is(err, ErrInvalid) {
-			t.Errorf("outcome of %d bytes, state %s: %v", len(a.Outcome), a.State, err)
-		}
+		check.ErrorIsf(t, e.Report(t.Context(), rule.ID{1}, a), ErrInvalid, "outcome of %d bytes, state %s", len(a.Outcome), a.State)
 	}
 	put(t, e, newDefinition(t, "t", "A")) // creates the topics
-	if err := e.Resend(t.Context(), rule.ID{1}); !errors.Is(err, ErrUnknownFiring) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, e.Resend(t.Context(), rule.ID{1}), ErrUnknownFiring)
 	b.takeOver(b.broker(false))
-	if _, err := e.Put(t.Context(), newDefinition(t, "t", "A")); !errors.Is(err, ErrNotLeader) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(e.Put(t.Context(), newDefinition(t, "t", "A"))), ErrNotLeader)
 }
 
 func TestExplainDryRunAndErase(t *testing.T) {
@@ -127,8 +120,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	b.post(ev("bob", "signup"))
 	b.post(ev("bob", "use"))
 	explain := func(entity string) Explanation {
-		x, err := e.Explain(t.Context(), "week", entity)
-		must.NoError(t, err)
+		x := must.Get(e.Explain(t.Context(), "week", entity))(t)
 		return x
 	}
 	until(t, e, func() bool { return explain("ann").Known && e.Lag() == 0 })
@@ -184,8 +176,7 @@ func TestDamagedFileIsRebuilt(t *testing.T) {
 	want := states(t, e)
 	slices.Sort(want)
 	e.Close()
-	file, err := os.ReadFile(path)
-	must.NoError(t, err)
+	file := must.Get(os.ReadFile(path))(t)
 	records := func() int64 { p, _ := b.Position(topicID(t, b, "firings")); return p.Topics[0][0].Next }
 	before := records()
 	for pos := 0; pos < len(file); pos += 1777 {
@@ -238,12 +229,8 @@ func TestCloseEndsWait(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- e.follower.Wait(context.Background(), func(*Progress) bool { return false }) }()
 	e.Close()
-	if err := <-done; !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := e.Firings(t.Context(), FiringQuery{Limit: 1}); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, <-done, ErrClosed)
+	check.ErrorIs(t, check.Err(e.Firings(t.Context(), FiringQuery{Limit: 1})), ErrClosed)
 }
 
 func dryLimit(bytes int64) DryRunOptions {

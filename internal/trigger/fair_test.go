@@ -49,8 +49,7 @@ func (s *stepped) untilSimple(fired int) (largest, all uint64) {
 		wait := s.w.Step(s.t.Context())
 		steps := s.counted("steps_total") - before
 		largest, all = max(largest, steps), all+steps
-		list, err := s.Firings(s.t.Context(), FiringQuery{Trigger: "simple", Limit: LimitMax})
-		must.NoError(s.t, err)
+		list := must.Get(s.Firings(s.t.Context(), FiringQuery{Trigger: "simple", Limit: LimitMax}))(s.t)
 		if len(list) >= fired {
 			return largest, all
 		}
@@ -136,9 +135,7 @@ func TestLateTriggerAfterRestart(t *testing.T) {
 	if h, err := s.Head("costly"); err != nil || !h.Late || h.Backfilling {
 		t.Fatalf("after a restart: %+v, %v", h, err)
 	}
-	if _, err := s.Put(t.Context(), newDefinition(t, "costly", "A")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Put(t.Context(), newDefinition(t, "costly", "A")))(t)
 	if n := s.counted("steps_total"); n < 2000 {
 		t.Errorf("new version after %d steps: unread events of the earlier one are lost", n)
 	}

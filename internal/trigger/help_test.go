@@ -454,16 +454,14 @@ func (s *stepped) settled() {
 // definition returns a trigger as Put would create it.
 func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) rule.Definition {
 	s.t.Helper()
-	e, err := driplang.Parse(expr)
-	must.NoError(s.t, err)
+	e := must.Get(driplang.Parse(expr))(s.t)
 	d := rule.Definition{ID: id, Text: expr, Expr: e, Version: 1, CarryFired: true}
 	if change != nil {
 		change(&d)
 	}
 	d = d.WithDefaults()
 	must.NoError(s.t, d.Validate())
-	topic, err := s.ensureTopics(s.t.Context(), &d)
-	must.NoError(s.t, err)
+	topic := must.Get(s.ensureTopics(s.t.Context(), &d))(s.t)
 	p, _ := s.b.Position(topic.ID)
 	d.TopicID, d.At = topic.ID.String(), p.Complete()
 	for _, span := range p.Topics[0] {
@@ -475,8 +473,7 @@ func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) r
 
 func (s *stepped) put(d rule.Definition) rule.Definition {
 	s.t.Helper()
-	value, err := d.Encode()
-	must.NoError(s.t, err)
+	value := must.Get(d.Encode())(s.t)
 	s.append("triggers", record.Record{Key: []byte(d.ID), Value: value})
 	return d
 }

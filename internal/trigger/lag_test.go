@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestLag: unread events and open deadlines give a lag in seconds, and a warning at most once a
@@ -33,14 +35,10 @@ func TestLag(t *testing.T) {
 	if got := s.LagTime(); got >= first || s.b.now() != begun {
 		t.Errorf("lag %v, then %v with more events read", first, got)
 	}
-	if n := strings.Count(s.logs.String(), "trigger engine behind"); n != 1 {
-		t.Errorf("%d warnings, want 1\n%s", n, s.logs)
-	}
+	check.Equalf(t, strings.Count(s.logs.String(), "trigger engine behind"), 1, "warnings, want 1\n%s", s.logs)
 	s.b.advance(2 * time.Minute)
 	s.w.Step(t.Context())
-	if n := strings.Count(s.logs.String(), "trigger engine behind"); n != 2 {
-		t.Errorf("%d warnings two minutes later, want 2\n%s", n, s.logs)
-	}
+	check.Equalf(t, strings.Count(s.logs.String(), "trigger engine behind"), 2, "warnings two minutes later, want 2\n%s", s.logs)
 	s.settle()
 	s.b.advance(24 * time.Minute)
 	if got := s.LagTime(); got != 0 || !strings.Contains(s.logs.String(), "trigger engine caught up") {
@@ -48,9 +46,7 @@ func TestLag(t *testing.T) {
 	}
 	var out strings.Builder
 	s.opt.Metrics.WritePrometheus(&out)
-	if !strings.Contains(out.String(), "seb_triggers_lag_seconds 0\n") {
-		t.Error(out.String())
-	}
+	check.Contains(t, out.String(), "seb_triggers_lag_seconds 0\n")
 	// Many deadlines at one instant, few of which a turn passes.
 	s.b.advance(time.Hour)
 	s.b.post(ev("last", "B"))
@@ -59,7 +55,5 @@ func TestLag(t *testing.T) {
 		t.Errorf("lag %v with deadlines of an hour ago", got)
 	}
 	s.settle()
-	if got := s.LagTime(); got != 0 {
-		t.Errorf("final lag %v", got)
-	}
+	check.Equalf(t, s.LagTime(), 0, "final lag")
 }

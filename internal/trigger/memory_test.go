@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -67,8 +68,7 @@ func TestTriggerMemory(t *testing.T) {
 			before, said := heap(rules), int64(0)
 			for i := range n {
 				expr, _ := kind(i)
-				r, err := rule.Compile(s.definition("x", expr, nil))
-				must.NoError(t, err)
+				r := must.Get(rule.Compile(s.definition("x", expr, nil)))(t)
 				rules, said = append(rules, r), said+r.Bytes()
 			}
 			if takes := heap(rules) - before; takes > said || takes < said/4 {
@@ -112,9 +112,7 @@ func TestTriggersBeyondMemory(t *testing.T) {
 	if err := put("t0", many(0, 60, " OR ")); !errors.As(err, &full) {
 		t.Errorf("a larger version: %v", err)
 	}
-	if err := errors.Join(put("t0", "short"), s.Pause(t.Context(), "t1", true), s.Delete(t.Context(), "t2"), put("new", "A")); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, errors.Join(put("t0", "short"), s.Pause(t.Context(), "t1", true), s.Delete(t.Context(), "t2"), put("new", "A")))
 	s.end()
 	s = stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 1 << 10 })
 	s.settle()

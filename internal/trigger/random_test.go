@@ -274,8 +274,7 @@ func (w *world) learn() {
 	for ; w.known < len(p.batches); w.known++ {
 		slot := p.slots[w.known]
 		for r.Reset(p.batches[w.known], 0); r.Next(); {
-			d, err := rule.ParseDefinition(r.Record().Key, r.Record().Value)
-			must.NoError(w.t, err)
+			d := must.Get(rule.ParseDefinition(r.Record().Key, r.Record().Value))(w.t)
 			d.ResolveBorder(r.Record().Timestamp)
 			w.pauses = append(w.pauses, pause{slot, d.ID, d.Status == rule.Paused})
 			old := w.current(d.ID)
@@ -341,8 +340,7 @@ func (w *world) put() {
 	if w.trimmed {
 		return // as in define
 	}
-	x, err := driplang.Parse(expressions[w.r.IntN(len(expressions))])
-	must.NoError(w.t, err)
+	x := must.Get(driplang.Parse(expressions[w.r.IntN(len(expressions))]))(w.t)
 	d := rule.Definition{ID: fmt.Sprint("t", w.r.IntN(4)), Expr: x}
 	w.vary(&d)
 	_ = w.change(func(ctx context.Context, n *stepped) error {
@@ -373,8 +371,7 @@ func (w *world) deliver() {
 		if n != w.leader() {
 			return
 		}
-		list, err := n.Pending(w.t.Context(), id, w.log.now(), 3)
-		must.NoError(w.t, err)
+		list := must.Get(n.Pending(w.t.Context(), id, w.log.now(), 3))(w.t)
 		for _, x := range list {
 			m := message{x.ID, x.Retraction}
 			if w.delivered[m] {
@@ -421,8 +418,7 @@ func (w *world) records() map[rule.ID]*firstRecord {
 	p := w.log.topicLocked(t.ID).parts[0]
 	for i, b := range p.batches {
 		for r.Reset(b, 0); r.Next(); {
-			rec, id, err := rule.ParseRecord(r.Record().Value)
-			must.NoError(w.t, err)
+			rec, id := must.Get2(rule.ParseRecord(r.Record().Value))(w.t)
 			switch x := all[id]; {
 			case rec.Kind == rule.FiredRecord && x == nil:
 				all[id] = &firstRecord{Record: rec, time: r.Record().Timestamp, slot: p.slots[i]}

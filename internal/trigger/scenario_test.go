@@ -143,8 +143,7 @@ func (s *scenario) into(v any) {
 }
 
 func (s *scenario) duration(i int) time.Duration {
-	d, err := driplang.ParseDuration(s.args[i])
-	must.NoError(s.t, err)
+	d := must.Get(driplang.ParseDuration(s.args[i]))(s.t)
 	return d
 }
 

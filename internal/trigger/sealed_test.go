@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -30,8 +31,7 @@ func ringOf(t testing.TB, keys ...*secrets.Key) *secrets.Ring {
 	for _, k := range keys {
 		text += k.Reveal() + "\n"
 	}
-	r, err := secrets.Parse(text)
-	must.NoError(t, err)
+	r := must.Get(secrets.Parse(text))(t)
 	return r
 }
 
@@ -56,8 +56,7 @@ func opened(t *testing.T, b *fakeBroker, change ...func(o *Options)) (*Engine, *
 	for _, f := range change {
 		f(&o)
 	}
-	e, err := Open(t.Context(), o)
-	must.NoError(t, err)
+	e := must.Get(Open(t.Context(), o))(t)
 	t.Cleanup(func() { _ = e.Close() })
 	return e, s
 }
@@ -67,8 +66,7 @@ func secretsOf(e *Engine) Secrets { s, _ := e.SecretsState(); return s }
 
 func mustPut(t *testing.T, e *Engine, d rule.Definition) Put {
 	t.Helper()
-	p, err := e.Put(t.Context(), d)
-	must.NoError(t, err)
+	p := must.Get(e.Put(t.Context(), d))(t)
 	return p
 }
 
@@ -128,9 +126,7 @@ func TestPutEncrypts(t *testing.T) {
 	if _, err := e.Put(t.Context(), secretive("more")); !errors.Is(err, ErrLocked) || !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a key: %v", err)
 	}
-	if _, err := e.Opened(&x.Definition); !errors.Is(err, secrets.ErrNoKey) {
-		t.Errorf("opened without a key: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(e.Opened(&x.Definition)), secrets.ErrNoKey, "opened without a key")
 	if err := e.Pause(t.Context(), "sealed", true); err != nil {
 		t.Errorf("pause without a key: %v", err)
 	}
@@ -149,12 +145,8 @@ func TestEncryptionWaitsForTheLevel(t *testing.T) {
 	low := errors.New("level 3")
 	e, logs := opened(t, log.broker(true), sealing(ringOf(t, secrets.NewKey())), func(o *Options) { o.Sealable = func() error { return low } })
 	sebtest.Eventually(t, "the warning", func() bool { return strings.Contains(logs.String(), "stay readable") })
-	if _, err := e.Put(t.Context(), secretive("new")); !errors.Is(err, low) {
-		t.Errorf("put: %v", err)
-	}
-	if err := e.Pause(t.Context(), "old", true); err != nil {
-		t.Error(err)
-	}
+	check.ErrorIsf(t, check.Err(e.Put(t.Context(), secretive("new"))), low, "put")
+	check.NoError(t, e.Pause(t.Context(), "old", true))
 	if s := secretsOf(e); s.Readable != 1 || s.Sealed != 0 || log.inLog("sebsealed1", 0) {
 		t.Errorf("state %+v", s)
 	}
@@ -253,28 +245,23 @@ func TestFirstKeyReplacesCopies(t *testing.T) {
 	saves := b.saves
 	log.advance(time.Hour)
 	s.settle()
-	if b.saves != saves {
-		t.Errorf("%d more copies", b.saves-saves)
-	}
+	check.Equalf(t, b.saves, saves, "%d more copies", b.saves-saves)
 }
 
 // copies returns the contents of all copies of the file, newest first.
 func (b *bucket) copies(t *testing.T, log *fakeBroker) (all []byte) {
 	t.Helper()
-	names, _, err := b.store.List(t.Context(), objstore.ListOptions{})
-	must.NoError(t, err)
+	names, _ := must.Get2(b.store.List(t.Context(), objstore.ListOptions{}))(t)
 	read := map[string]bool{}
 	for range names {
 		path := filepath.Join(t.TempDir(), "copy")
 		s := b.saver(t, log, (&sebtest.Log{}).Logger())
-		info, ok, err := s.Restore(t.Context(), path, true, func(name string) bool { return read[name] })
-		must.NoError(t, err)
+		info, ok := must.Get2(s.Restore(t.Context(), path, true, func(name string) bool { return read[name] }))(t)
 		if !ok {
 			break
 		}
 		read[info.Name] = true
-		text, err := os.ReadFile(path)
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		all = append(all, text...)
 	}
 	return all

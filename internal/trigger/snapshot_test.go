@@ -3,7 +3,6 @@ package trigger
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -66,9 +66,7 @@ func (s *saver) Save(ctx context.Context, path string, note snapshot.Note, only 
 	}
 	defer f.Close()
 	cursors, err := f.Cursors(ctx)
-	if err != nil {
-		s.t.Error(err)
-	}
+	check.NoError(s.t, err)
 	var list []*store.Trigger
 	for g, err := f.NextTrigger(ctx, 0); g != nil || err != nil; g, err = f.NextTrigger(ctx, g.No) {
 		must.NoError(s.t, err)
@@ -226,9 +224,7 @@ func TestIdleSavesNoCopies(t *testing.T) {
 	s.settle()
 	log.advance(time.Hour)
 	s.settle()
-	if b.saves != saves {
-		t.Errorf("%d copies, want 0", b.saves-saves)
-	}
+	check.Equalf(t, b.saves, saves, "%d copies, want 0", b.saves-saves)
 }
 
 // TestErasedEntityLeavesCopies: soon after an erasure no copy contains the entity.
@@ -245,9 +241,7 @@ func TestErasedEntityLeavesCopies(t *testing.T) {
 		log.until(time.Duration(round+1) * time.Second)
 		s.settle()
 	}
-	if n := b.copiesWith(t, log, "forget-me"); n != 2 {
-		t.Fatalf("%d copies contain it, want 2", n)
-	}
+	must.Equalf(t, b.copiesWith(t, log, "forget-me"), 2, "copies contain it")
 	topic, _ := log.Topic("events")
 	log.mu.Lock()
 	for part := range uint32(2) {
@@ -267,14 +261,12 @@ func (b *bucket) copiesWith(t *testing.T, log *fakeBroker, text string) (n int) 
 	refused := map[string]bool{}
 	for {
 		path := filepath.Join(t.TempDir(), "file")
-		info, ok, err := b.saver(t, log, slog.Default()).Restore(t.Context(), path, true, func(name string) bool { return refused[name] })
-		must.NoError(t, err)
+		info, ok := must.Get2(b.saver(t, log, slog.Default()).Restore(t.Context(), path, true, func(name string) bool { return refused[name] }))(t)
 		if !ok {
 			return n
 		}
 		refused[info.Name] = true
-		data, err := os.ReadFile(path)
-		must.NoError(t, err)
+		data := must.Get(os.ReadFile(path))(t)
 		if bytes.Contains(data, []byte(text)) {
 			n++
 		}
@@ -320,9 +312,7 @@ func TestDamagedFileIsRestored(t *testing.T) {
 	if s.counted("restores_total") != 2 || s.counted("rebuilds_total") != 3 {
 		t.Fatalf("%d restores, %d rebuilds\n%s", s.counted("restores_total"), s.counted("rebuilds_total"), s.logs)
 	}
-	if b.saves != saves+1 {
-		t.Errorf("%d copies replaced the unusable ones, want 1", b.saves-saves)
-	}
+	check.Equalf(t, b.saves, saves+1, "%d copies replaced the unusable ones, want 1", b.saves-saves)
 	log.until(9 * time.Second)
 	log.post(ev("u7", "B"))
 	s.settle()
@@ -342,10 +332,8 @@ func TestCopyFindsDamage(t *testing.T) {
 	log.until(time.Second)
 	s.settle()
 	s.end()
-	db, err := localdb.Open(s.path, 1, nil)
-	must.NoError(t, err)
-	res, err := db.Exec("UPDATE inst SET data = x'00112233445566' WHERE entity = ?", []byte("u7"))
-	must.NoError(t, err)
+	db := must.Get(localdb.Open(s.path, 1, nil))(t)
+	res := must.Get(db.Exec("UPDATE inst SET data = x'00112233445566' WHERE entity = ?", []byte("u7")))(t)
 	if n, _ := res.RowsAffected(); n != 1 {
 		t.Fatalf("%d rows", n)
 	}
@@ -388,9 +376,7 @@ func TestSnapshotFailures(t *testing.T) {
 	log.advance(time.Hour)
 	log.post(ev("bob", "A"))
 	s.settle()
-	if b.saves != 1 {
-		t.Errorf("%d copies", b.saves)
-	}
+	check.Equalf(t, b.saves, 1, "copies")
 	if left, _ := filepath.Glob(s.path + ".*"); len(left) != 0 {
 		t.Errorf("left behind: %q", left)
 	}
@@ -399,15 +385,11 @@ func TestSnapshotFailures(t *testing.T) {
 	faulty.SetFaults(storetest.Faults{Get: storetest.Rates{storetest.Before: 1}})
 	s = b.step(t, log, s.path, hourly)
 	s.w.Step(t.Context())
-	if _, err := s.Firings(t.Context(), FiringQuery{Limit: 1}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, check.Err(s.Firings(t.Context(), FiringQuery{Limit: 1})), ErrUnavailable)
 	faulty.SetFaults(storetest.Faults{})
 	log.advance(time.Hour)
 	s.settle()
-	if s.counted("restores_total") != 1 {
-		t.Errorf("not restored\n%s", s.logs)
-	}
+	check.Equalf(t, s.counted("restores_total"), 1, "not restored\n%s", s.logs)
 }
 
 // TestLostFilesOfTrimmedLogs loses files whose log was trimmed: the firings are those of engines

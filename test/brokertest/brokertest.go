@@ -58,8 +58,7 @@ func Bytes(t testing.TB, c *broker.Chunk) []byte {
 	if c.Section == nil {
 		return slices.Concat(c.Parts...)
 	}
-	b, err := io.ReadAll(c.Section)
-	must.NoError(t, err)
+	b := must.Get(io.ReadAll(c.Section))(t)
 	return b
 }
 
@@ -85,9 +84,7 @@ func Each(t testing.TB, b anyBroker, topic string, partition int, offset int64, 
 			for r.Reset(Bytes(t, &p.Chunks[i]), offset); r.Next(); {
 				f(r.Record())
 			}
-			if r.Err() != nil {
-				t.Fatal(r.Err())
-			}
+			must.NoError(t, r.Err())
 			offset = p.Chunks[i].End
 		}
 		got.Release()

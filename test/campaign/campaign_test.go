@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -32,8 +33,7 @@ func TestInterrupt(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("an interrupted command ended without an error")
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must.NoError(t, err)
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	sebtest.Eventually(t, "the child process ends", func() bool {
 		// A killed process remains a zombie until its new parent has waited for it.
 		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -50,7 +50,5 @@ func TestRunReturnsTheExitCode(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	if got, want := help("// Command a does b.\n//\n//\ta -x\npackage main\n// c\n"), "Command a does b.\n\n\ta -x\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, help("// Command a does b.\n//\n//\ta -x\npackage main\n// c\n"), "Command a does b.\n\n\ta -x\n")
 }

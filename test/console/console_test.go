@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -42,9 +43,7 @@ const (
 // write is a fault too.
 func TestBundle(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "dist")
-	if _, err := testenv.Command(t.Context(), "../..", "make", "console", "BUNDLE="+fresh); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.Command(t.Context(), "../..", "make", "console", "BUNDLE="+fresh))(t)
 	want, got := files(t, fresh), files(t, built)
 	for name, content := range want {
 		if !bytes.Equal(got[name], content) {
@@ -60,8 +59,7 @@ func TestBundle(t *testing.T) {
 // files returns the files of a folder, uncompressed.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
-	list, err := os.ReadDir(dir)
-	must.NoError(t, err)
+	list := must.Get(os.ReadDir(dir))(t)
 	content := map[string][]byte{}
 	for _, e := range list {
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
@@ -105,11 +103,8 @@ func TestBundleSize(t *testing.T) {
 func zipped(t *testing.T, content []byte) int {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	must.NoError(t, err)
-	if _, err := w.Write(content); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(gzip.NewWriterLevel(&b, gzip.BestCompression))(t)
+	must.Get(w.Write(content))(t)
 	must.NoError(t, w.Close())
 	return b.Len()
 }
@@ -117,21 +112,16 @@ func zipped(t *testing.T, content []byte) int {
 // TestThirdParty: VERSIONS.tsv lists the files of others with their digests, and npm has the same
 // files.
 func TestThirdParty(t *testing.T) {
-	listed, err := os.ReadFile(filepath.Join(vendor, "VERSIONS.tsv"))
-	must.NoError(t, err)
+	listed := must.Get(os.ReadFile(filepath.Join(vendor, "VERSIONS.tsv")))(t)
 	npm := installed(t)
 	got := files(t, vendor)
 	delete(got, "VERSIONS.tsv")
 	delete(got, "licenses.txt")
 	for line := range strings.Lines(strings.SplitN(string(listed), "\n", 2)[1]) {
 		f := strings.Split(strings.TrimSpace(line), "\t")
-		if len(f) != 6 {
-			t.Fatalf("line %q: want 6 fields", line)
-		}
+		must.Equalf(t, len(f), 6, "line %q: want 6 fields", line)
 		sum := sha256.Sum256(got[f[0]])
-		if hex.EncodeToString(sum[:]) != f[5] {
-			t.Errorf("%s has not the digest of the list", f[0])
-		}
+		check.Equalf(t, hex.EncodeToString(sum[:]), f[5], "%s has not the digest of the list", f[0])
 		original, err := os.ReadFile(filepath.Join(npm, "node_modules", f[1], f[3]))
 		if err != nil || !bytes.Equal(original, got[f[0]]) {
 			t.Errorf("%s is not %s of %s (%v)", f[0], f[3], f[1], err)
@@ -160,8 +150,7 @@ func installed(t *testing.T) string {
 			t.Skip("needs node and npm: ", err)
 		}
 	}
-	dir, err := Modules(t.Context(), ".")
-	must.NoError(t, err)
+	dir := must.Get(Modules(t.Context(), "."))(t)
 	return dir
 }
 
@@ -172,8 +161,7 @@ func TestTypes(t *testing.T) {
 	for _, name := range []string{"preact", "preact/hooks", "preact/jsx-runtime", "uplot"} {
 		paths[name] = []string{filepath.Join(npm, "node_modules", name)}
 	}
-	from, err := filepath.Abs(sources)
-	must.NoError(t, err)
+	from := must.Get(filepath.Abs(sources))(t)
 	config, err := json.Marshal(map[string]any{
 		"compilerOptions": map[string]any{
 			"strict": true, "noEmit": true, "target": "ES2022", "module": "ESNext", "moduleResolution": "bundler", "jsx": "react-jsx", "jsxImportSource": "preact",
@@ -196,10 +184,8 @@ func TestPages(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("needs Debian's packages: ", err)
 	}
-	program, env, err := Browser(t.Context())
-	must.NoError(t, err)
-	port, err := testenv.FreePort()
-	must.NoError(t, err)
+	program, env := must.Get2(Browser(t.Context()))(t)
+	port := must.Get(testenv.FreePort())(t)
 	b := testenv.ServeInterop(t, "--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1", "--http-host", "seb.example")
 	cases := "smoke"
 	if *all {
@@ -226,8 +212,7 @@ func folder(t *testing.T) string {
 	if *pictures == "" {
 		return ""
 	}
-	root, err := testenv.Root()
-	must.NoError(t, err)
+	root := must.Get(testenv.Root())(t)
 	if filepath.IsAbs(*pictures) {
 		return *pictures
 	}
@@ -253,8 +238,7 @@ func run(ctx context.Context, env []string) (string, error) {
 // events of the past.
 func control(t *testing.T, b *testenv.InteropBroker) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { b.Kill() })
 	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { b.Start() })

@@ -30,17 +30,14 @@ func TestModel(t *testing.T) {
 	entry, bundle := filepath.Join(t.TempDir(), "model.ts"), filepath.Join(t.TempDir(), "model.mjs")
 	var exports string
 	for _, name := range []string{"tree", "entries"} {
-		path, err := filepath.Abs(filepath.Join(builder, name))
-		must.NoError(t, err)
+		path := must.Get(filepath.Abs(filepath.Join(builder, name)))(t)
 		exports += "export * from " + strconv.Quote(path) + ";\n"
 	}
 	must.NoError(t, os.WriteFile(entry, []byte(exports), 0o600))
 	third := "./internal/console/thirdparty/"
-	if _, err := testenv.Command(t.Context(), "../..", "go", "tool", "-modfile=tools/go.mod", "esbuild", entry, "--bundle", "--format=esm", "--target=es2022",
+	must.Get(testenv.Command(t.Context(), "../..", "go", "tool", "-modfile=tools/go.mod", "esbuild", entry, "--bundle", "--format=esm", "--target=es2022",
 		"--alias:preact="+third+"preact.mjs",
-		"--alias:preact/hooks="+third+"hooks.mjs", "--log-level=warning", "--outfile="+bundle); err != nil {
-		t.Fatal(err)
-	}
+		"--alias:preact/hooks="+third+"hooks.mjs", "--log-level=warning", "--outfile="+bundle))(t)
 	out, err := exec.CommandContext(t.Context(), "node", "model.mjs", bundle, "../../driplang/schema.json", strconv.Itoa(*modelSeed), strconv.Itoa(*modelTrees)).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v; again: go test ./test/console -run TestModel -model-seed %d -model-trees %d\n%s", err, *modelSeed, *modelTrees, out)

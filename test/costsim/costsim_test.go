@@ -33,8 +33,7 @@ func TestBills(t *testing.T) {
 
 func setting(t *testing.T, text string) cost.Setting {
 	t.Helper()
-	s, err := cost.ParseSetting(text)
-	must.NoError(t, err)
+	s := must.Get(cost.ParseSetting(text))(t)
 	return s
 }
 
@@ -66,8 +65,7 @@ func TestMonth(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	for _, budget := range []string{"", "5USD/month"} {
 		prices, _ := cost.Preset("s3-standard")
-		limit, err := setting(t, budget).Limit(&prices, costsim.Wait)
-		must.NoError(t, err)
+		limit := must.Get(setting(t, budget).Limit(&prices, costsim.Wait))(t)
 		run := func(every time.Duration) int64 {
 			return costsim.Run(costsim.Options{
 				Begin: time.Date(2026, 11, 9, 0, 0, 0, 0, time.UTC), Length: time.Hour, Traffic: costsim.Steady(1, 1, 500), Limit: &limit, Put: put, Restart: every,

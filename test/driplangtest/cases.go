@@ -112,8 +112,7 @@ func Documented(t testing.TB, root string) (texts []string) {
 		texts = append(texts, c.Expr)
 	}
 	for _, name := range []string{"docs/guide/driplang.md", "docs/reference/driplang.md"} {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 		for _, row := range documented.FindAllStringSubmatch(string(text), -1) {
 			if strings.ContainsAny(row[1], " [") { // else a property or header
 				texts = append(texts, row[1])

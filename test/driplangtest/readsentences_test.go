@@ -83,8 +83,7 @@ var rare = []string{
 
 func parse(t *testing.T, text string) driplang.Expr {
 	t.Helper()
-	e, err := driplang.Parse(text)
-	must.NoError(t, err)
+	e := must.Get(driplang.Parse(text))(t)
 	return e
 }
 

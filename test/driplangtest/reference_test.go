@@ -31,8 +31,7 @@ func TestFirings(t *testing.T) {
 		},
 		{"count(a) >= 2 WITHIN 5ms", driplangtest.Reset, []driplangtest.Event{{"a", 1, ""}, {"a", 7, ""}, {"a", 12, ""}, {"a", 13, ""}}, []driplangtest.Firing{{At: 12}}},
 	} {
-		e, err := driplang.Parse(c.expr)
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse(c.expr))(t)
 		if got := driplangtest.Of(e).Firings(c.history, c.mode); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.expr, got, c.want)
 		}

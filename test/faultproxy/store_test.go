@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -21,14 +22,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // both returns a store behind a proxy, and the same store directly.
 func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *objstore.S3) {
 	t.Helper()
-	p, err := NewStore(server.Endpoint, 1)
-	must.NoError(t, err)
+	p = must.Get(NewStore(server.Endpoint, 1))(t)
 	t.Cleanup(p.Close)
 	open := func(endpoint string, timeout time.Duration) *objstore.S3 {
 		o := server.Options("p")
 		o.Endpoint, o.RequestTimeout = endpoint, timeout
-		s, err := objstore.OpenS3(t.Context(), o)
-		must.NoError(t, err)
+		s := must.Get(objstore.OpenS3(t.Context(), o))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
@@ -81,9 +80,7 @@ func TestPut(t *testing.T) {
 		key := "put/" + strings.ReplaceAll(string(kind), " ", "-") + "x"
 		p.SetConfig(only(kind))
 		body := []byte("the bytes of " + key)
-		if err := through.Put(t.Context(), key, objstore.NewBody(body)); !errors.Is(err, want.verdict) {
-			t.Errorf("%s: %v, want %v", kind, err, want.verdict)
-		}
+		check.ErrorIsf(t, through.Put(t.Context(), key, objstore.NewBody(body)), want.verdict, "%s", kind)
 		p.Settle()
 		p.Unblock()
 		got, err := read(t.Context(), direct, key)
@@ -166,9 +163,7 @@ func TestWrongAnswers(t *testing.T) {
 func TestBlock(t *testing.T) {
 	p, through, _ := both(t, testenv.S3ForTest(t))
 	p.Block(time.Minute)
-	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrNoVerdict) {
-		t.Errorf("blocked: %v", err)
-	}
+	check.ErrorIsf(t, through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))), objstore.ErrNoVerdict, "blocked")
 	p.Unblock()
 	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); err != nil {
 		t.Errorf("after Unblock: %v", err)

@@ -25,8 +25,7 @@ func echoed(t *testing.T) (w *Wire, requests *atomic.Int64, post func([]byte) ([
 		_, _ = w.Write(b)
 	}))
 	t.Cleanup(srv.Close)
-	w, err := NewWire(1)
-	must.NoError(t, err)
+	w = must.Get(NewWire(1))(t)
 	t.Cleanup(w.Close)
 	w.SetTarget(srv.Listener.Addr().String())
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

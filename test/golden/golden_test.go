@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/golden"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -56,17 +57,14 @@ func testBucket(t *testing.T, base, bucket string) {
 		err = golden.Unpack(t.Context(), f, store)
 	}
 	must.NoError(t, err)
-	text, err := os.ReadFile(base + ".json")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(base + ".json"))(t)
 	var want golden.Expectation
 	must.NoError(t, json.Unmarshal(text, &want))
 
 	s, c := serve(t, bucket, t.TempDir())
 	compare(t, c, want)
 	const path = "/records?topic-name=plain&partition=0"
-	if _, err := c.Call(t.Context(), "POST", path, `{"value":"written later"}`, "Content-Type", "application/x-ndjson"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Call(t.Context(), "POST", path, `{"value":"written later"}`, "Content-Type", "application/x-ndjson"))(t)
 	must.NoError(t, s.Close(t.Context()))
 	_, c = serve(t, bucket, t.TempDir())
 	all, err := c.Call(t.Context(), "GET", path+"&offset=0&max-records=100000", "", "Accept", "application/x-ndjson")
@@ -75,9 +73,7 @@ func testBucket(t *testing.T, base, bucket string) {
 			t.Errorf("after a restart, topic plain does not have the old records and the new one")
 		}
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	report, err := fsck.Run(t.Context(), fsck.Options{Store: store, Found: func(f fsck.Finding) {
 		if f.Severity == fsck.Damage {
 			t.Errorf("fsck: %+v", f)
@@ -154,8 +150,7 @@ func covers(got, want any) bool {
 
 func open(t *testing.T, bucket string) objstore.Store {
 	t.Helper()
-	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	must.NoError(t, err)
+	store := must.Get(objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 	return store
 }
 
@@ -163,8 +158,7 @@ func serve(t *testing.T, bucket, data string) (*server.Server, golden.Caller) {
 	t.Helper()
 	c := config.Default()
 	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, data, 0, "", 0, true
-	s, err := server.Start(t.Context(), c, slog.New(slog.DiscardHandler))
-	must.NoError(t, err)
+	s := must.Get(server.Start(t.Context(), c, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, golden.Caller{Address: s.URL(), APIKey: s.APIKey()}
 }

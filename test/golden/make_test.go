@@ -58,22 +58,18 @@ func (m *maker) start() {
 		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
 	must.NoError(m.t, err)
 	m.t.Cleanup(b.Kill)
-	address, err := b.Address(m.data)
-	must.NoError(m.t, err)
+	address := must.Get(b.Address(m.data))(m.t)
 	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
 }
 
 func (m *maker) stop() {
 	m.t.Helper()
-	if code := m.broker.Stop(); code != 0 {
-		m.t.Fatalf("exit code %d: %s", code, m.broker.Log())
-	}
+	must.Equalf(m.t, m.broker.Stop(), 0, "exit code: %s", m.broker.Log())
 }
 
 func (m *maker) must(method, path, body string, headers ...string) []byte {
 	m.t.Helper()
-	answer, err := m.Call(m.t.Context(), method, path, body, headers...)
-	must.NoError(m.t, err)
+	answer := must.Get(m.Call(m.t.Context(), method, path, body, headers...))(m.t)
 	return answer
 }
 

@@ -67,9 +67,7 @@ func TestOlderPrograms(t *testing.T) {
 				bucket := filepath.Join(t.TempDir(), "bucket")
 				p.lead(t, bucket, t.TempDir(), "old")
 				s, c := serve(t, bucket, t.TempDir())
-				if _, err := c.Call(t.Context(), "POST", "/upgrade", ""); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.Call(t.Context(), "POST", "/upgrade", ""))(t)
 				produce(t, c, "new")
 				must.NoError(t, s.Close(t.Context()))
 				p.refuses(t, bucket)
@@ -88,9 +86,7 @@ func (p *olderProgram) refusesJournals(t *testing.T) {
 	bucket := filepath.Join(t.TempDir(), "bucket")
 	p.lead(t, bucket, t.TempDir(), "old")
 	s, c := serve(t, bucket+"?journal=true", t.TempDir())
-	if _, err := c.Call(t.Context(), "POST", "/upgrade", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Call(t.Context(), "POST", "/upgrade", ""))(t)
 	produce(t, c, "in a file")
 	must.NoError(t, s.Close(t.Context()))
 	wantClaims(t, bucket, 0)
@@ -108,8 +104,7 @@ func (p *olderProgram) refusesJournals(t *testing.T) {
 // file has the name of their folder.
 func wantClaims(t *testing.T, bucket string, want int) {
 	t.Helper()
-	epochs, err := os.ReadDir(filepath.Join(bucket, "s0000", "wal"))
-	must.NoError(t, err)
+	epochs := must.Get(os.ReadDir(filepath.Join(bucket, "s0000", "wal")))(t)
 	claims := 0
 	for _, e := range epochs {
 		if e.Type().IsRegular() {
@@ -182,22 +177,16 @@ func (p *olderProgram) continues(t *testing.T) {
 // lead runs the older program, which produces a value and stops.
 func (p *olderProgram) lead(t *testing.T, bucket, data, value string) {
 	t.Helper()
-	b, err := testenv.Serve(p.path, []string{"SEB_API_KEY=" + apiKey}, "--bucket", bucket, "--data-dir", data, "--http-port", "0", "--kafka-listen", "")
-	must.NoError(t, err)
+	b := must.Get(testenv.Serve(p.path, []string{"SEB_API_KEY=" + apiKey}, "--bucket", bucket, "--data-dir", data, "--http-port", "0", "--kafka-listen", ""))(t)
 	defer b.Kill()
-	address, err := b.Address(data)
-	must.NoError(t, err)
+	address := must.Get(b.Address(data))(t)
 	produce(t, golden.Caller{Address: address, APIKey: apiKey}, value)
-	if code := b.Stop(); code != 0 {
-		t.Fatalf("exit code %d: %s", code, b.Log())
-	}
+	must.Equalf(t, b.Stop(), 0, "exit code: %s", b.Log())
 }
 
 func produce(t *testing.T, c golden.Caller, value string) {
 	t.Helper()
-	if _, err := c.Call(t.Context(), "POST", "/records?topic-name=plain", `{"value":"`+value+`"}`, "Content-Type", api.NDJSON); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Call(t.Context(), "POST", "/records?topic-name=plain", `{"value":"`+value+`"}`, "Content-Type", api.NDJSON))(t)
 }
 
 // refuses fails unless the older program ends with its exit code and error, and leaves every object
@@ -205,11 +194,9 @@ func produce(t *testing.T, c golden.Caller, value string) {
 func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	t.Helper()
 	store := open(t, bucket)
-	before, err := testenv.Checksums(t.Context(), store)
-	must.NoError(t, err)
+	before := must.Get(testenv.Checksums(t.Context(), store))(t)
 	files := fileSums(t, bucket)
-	b, err := testenv.Serve(p.path, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
-	must.NoError(t, err)
+	b := must.Get(testenv.Serve(p.path, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", ""))(t)
 	defer b.Kill()
 	select {
 	case <-b.Done():
@@ -219,8 +206,7 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	case <-time.After(testenv.ReadyTime):
 		t.Errorf("the older program does not stop: %s", b.Log())
 	}
-	after, err := testenv.Checksums(t.Context(), store)
-	must.NoError(t, err)
+	after := must.Get(testenv.Checksums(t.Context(), store))(t)
 	if now := fileSums(t, bucket); !maps.Equal(files, now) {
 		t.Errorf("the older program changed files: %v before, %v after", files, now)
 	}

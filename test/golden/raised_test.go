@@ -69,8 +69,7 @@ func makeRaised(t *testing.T) {
 func (m *maker) fastClock() {
 	t := m.t
 	t.Helper()
-	store, err := objstore.OpenDisk(m.bucket, objstore.DiskOptions{})
-	must.NoError(t, err)
+	store := must.Get(objstore.OpenDisk(m.bucket, objstore.DiskOptions{}))(t)
 	defer store.Close()
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),

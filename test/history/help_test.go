@@ -79,8 +79,7 @@ func lines(t testing.TB, events []Event) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	for i := range events {
-		line, err := json.Marshal(&events[i])
-		must.NoError(t, err)
+		line := must.Get(json.Marshal(&events[i]))(t)
 		b.Write(append(line, '\n'))
 	}
 	return b.Bytes()
@@ -89,7 +88,6 @@ func lines(t testing.TB, events []Event) []byte {
 // linear returns the result of Linear.
 func linear(t testing.TB, events []Event) *Linearity {
 	t.Helper()
-	l, err := Linear(bytes.NewReader(lines(t, events)), 30*time.Second)
-	must.NoError(t, err)
+	l := must.Get(Linear(bytes.NewReader(lines(t, events)), 30*time.Second))(t)
 	return l
 }

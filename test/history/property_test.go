@@ -203,8 +203,7 @@ func TestExcerptHasTheViolation(t *testing.T) {
 	whole, part := filepath.Join(dir, "history"), filepath.Join(dir, "excerpt")
 	must.NoError(t, os.WriteFile(whole, lines(t, x.events), 0o600))
 	must.NoError(t, WriteExcerpt(part, whole, c.Violations()[0]))
-	text, err := os.ReadFile(part)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(part))(t)
 	end := lines(t, x.events[len(x.events)-5:len(x.events)-2])
 	if n := bytes.Count(text, []byte("\n")); n != excerptBefore || !bytes.HasSuffix(text, end) {
 		t.Errorf("%d lines, which end in\n%s\nwant\n%s", n, text[max(0, len(text)-500):], end)
@@ -213,8 +212,7 @@ func TestExcerptHasTheViolation(t *testing.T) {
 
 func TestRecordedHistoryIsReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
-	r, err := NewRecorder(path)
-	must.NoError(t, err)
+	r := must.Get(NewRecorder(path))(t)
 	r.Return(r.Invoke(Event{Do: Append, Client: 1, N: 2}), Event{Is: OK, At: 0, Epoch: 3})
 	r.Note("broker 1", "killed")
 	open := r.Invoke(Event{Do: Append, Client: 1, Seq: 2, N: 1})
@@ -245,8 +243,7 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 }
 
 func TestRecorderBad(t *testing.T) {
-	r, err := NewRecorder(filepath.Join(t.TempDir(), "history"))
-	must.NoError(t, err)
+	r := must.Get(NewRecorder(filepath.Join(t.TempDir(), "history")))(t)
 	r.Return(r.Invoke(Event{Do: Read}), Event{Is: OK, Bad: "x"})
 	<-r.Bad()
 	if violations, err := r.Finish(true); err != nil || len(violations) == 0 {

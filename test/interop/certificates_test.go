@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -27,8 +28,7 @@ func TestCertificates(t *testing.T) {
 		"--tls-client-crl", lists, "--tls-client-auth", "require", "--tls-principal-mapping", "RULE:^CN=(.*?),OU=services,O=Test$/$1/L, DEFAULT")
 	createTopic(t, b, "orders", 1)
 	createTopic(t, b, "secret", 1)
-	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	must.NoError(t, err)
+	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
 	defer c.Close()
 	rule := client.Rule{Principal: "shop", Resource: "topic", Pattern: "orders", Operation: "all"}
 	group := client.Rule{Principal: "shop", Resource: "group", Pattern: "console", Operation: "read"}
@@ -42,9 +42,7 @@ func TestCertificates(t *testing.T) {
 	anonymous := *k
 	k.options = append(k.options, "-X", "ssl.certificate.location="+files.Cert, "-X", "ssl.key.location="+files.Key)
 	k.run(strings.NewReader("one\n"), "-P", "-t", "orders")
-	if got := k.run(nil, "-C", "-t", "orders", "-o", "beginning", "-e", "-q"); got != "one\n" {
-		t.Errorf("kcat reads %q", got)
-	}
+	check.Equalf(t, k.run(nil, "-C", "-t", "orders", "-o", "beginning", "-e", "-q"), "one\n", "kcat reads")
 	if _, said, err := k.try(strings.NewReader("x\n"), "-P", "-t", "secret"); err == nil || !strings.Contains(said, "authorization failed") {
 		t.Errorf("kcat writes to a topic without rules: %v: %s", err, said)
 	}
@@ -57,16 +55,13 @@ func TestCertificates(t *testing.T) {
 	config := sslSettings(t, dir, own, files)
 	console := func(class string, args ...string) string {
 		all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", config), args...)
-		out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `echo two | java "$@" 2>&1; true`, "sh"}, all...)...)
-		must.NoError(t, err)
+		out := must.Get(testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `echo two | java "$@" 2>&1; true`, "sh"}, all...)...))(t)
 		return out
 	}
 	if out := console(producerTool, "--topic", "orders"); strings.Contains(out, "Exception") {
 		t.Error(out)
 	}
-	if out := console(producerTool, "--topic", "secret"); !strings.Contains(out, "TOPIC_AUTHORIZATION_FAILED") {
-		t.Error(out)
-	}
+	check.Contains(t, console(producerTool, "--topic", "secret"), "TOPIC_AUTHORIZATION_FAILED")
 	out := console(consumerTool, "--topic", "orders", "--group", "console", "--from-beginning", "--max-messages", "2", "--timeout-ms", "30000")
 	says(t, out, "one\ntwo\n")
 	testenv.Report("certificates, console tools "+JavaVersion, "SSL without SASL: rights", time.Since(begin))
@@ -76,9 +71,7 @@ func TestCertificates(t *testing.T) {
 	if _, said, err := k.try(nil, "-L", "-m", "5"); err == nil || !strings.Contains(said, "bad certificate") {
 		t.Errorf("kcat after the revocation: %v: %s", err, said)
 	}
-	if out := console(producerTool, "--topic", "orders", "--timeout", "5000"); !strings.Contains(out, "SslAuthenticationException") {
-		t.Errorf("console producer after the revocation:\n%s", out)
-	}
+	check.Containsf(t, console(producerTool, "--topic", "orders", "--timeout", "5000"), "SslAuthenticationException", "console producer after the revocation")
 }
 
 // sslSettings writes a settings file of Java clients with a certificate and without SASL.
@@ -87,8 +80,7 @@ func sslSettings(t *testing.T, dir, authorities string, files tlsport.Files) str
 	store, config := filepath.Join(dir, "keystore.pem"), filepath.Join(dir, "ssl.properties")
 	var pem []byte
 	for _, name := range []string{files.Key, files.Cert} {
-		text, err := os.ReadFile(name)
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(name))(t)
 		pem = append(pem, text...)
 	}
 	text := fmt.Sprintf("security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=%s\nssl.keystore.type=PEM\nssl.keystore.location=%s\n", authorities, store)

@@ -50,8 +50,7 @@ func pythonFlow(p *python, topic string) *flow {
 	f := &flow{t: p.t, ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	c := p.command(ctx, "idempotent.py", topic, strconv.Itoa(rate))
-	in, err := c.StdinPipe()
-	must.NoError(p.t, err)
+	in := must.Get(c.StdinPipe())(p.t)
 	var out, said strings.Builder
 	c.Stdout, c.Stderr = &out, &said
 	must.NoError(p.t, c.Start())
@@ -125,8 +124,7 @@ func kcatFlow(k *kcat, topic string) *flow {
 // pythonMember adds one with confluent-kafka.
 func (c *crew) pythonMember(p *python, topic string, settings map[string]any) *member {
 	c.t.Helper()
-	text, err := json.Marshal(settings)
-	must.NoError(c.t, err)
+	text := must.Get(json.Marshal(settings))(c.t)
 	return c.join(p.command(context.Background(), "member.py", topic, string(text)), pythonEvent)
 }
 

@@ -35,8 +35,7 @@ const (
 // admin returns a client for checks.
 func admin(t *testing.T, b *testenv.InteropBroker) *kadm.Client {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()))
-	must.NoError(t, err)
+	c := must.Get(kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism())))(t)
 	t.Cleanup(c.Close)
 	return kadm.NewClient(c)
 }
@@ -70,8 +69,7 @@ func holds(a *kadm.Client, topic string, n int64) func() bool {
 // connect starts a class of Connect with a file of properties.
 func connect(t *testing.T, class, properties string) {
 	t.Helper()
-	path, err := fetch(t.Context(), "kafka-connect", JavaVersion, connectPom)
-	must.NoError(t, err)
+	path := must.Get(fetch(t.Context(), "kafka-connect", JavaVersion, connectPom))(t)
 	file := filepath.Join(t.TempDir(), "connect.properties")
 	must.NoError(t, os.WriteFile(file, []byte(properties), 0o600))
 	p := start(t, path, nil, class, file)
@@ -113,9 +111,7 @@ func TestMirrorMaker(t *testing.T) {
 	from, to := testenv.ServeInterop(t), testenv.ServeInterop(t)
 	source, target := admin(t, from), admin(t, to)
 	retention := "7777000"
-	if _, err := source.CreateTopic(t.Context(), 2, 1, map[string]*string{"retention.ms": &retention}, "plants"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(source.CreateTopic(t.Context(), 2, 1, map[string]*string{"retention.ms": &retention}, "plants"))(t)
 	write(t, from, "plants", "rose", "lily", "tulip")
 	offsets := kadm.Offsets{}
 	offsets.AddOffset("plants", 0, 2, -1)
@@ -172,8 +168,7 @@ func TestConnect(t *testing.T) {
 	begin := time.Now()
 	b := testenv.ServeInterop(t)
 	a := admin(t, b)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	rest := "http://" + l.Addr().String()
 	must.NoError(t, l.Close())
 	lines := filepath.Join(b.Dir, "lines")

@@ -20,16 +20,14 @@ var examples = []struct{ class, prints string }{
 
 // TestExamplesInDocs: the programs of docs/guide/kafka.md are the files that TestExamples runs.
 func TestExamplesInDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/guide/kafka.md")
-	must.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../docs/guide/kafka.md"))(t)
 	blocks := strings.Split(string(doc), "\n```java\n")[1:]
 	for i := range blocks {
 		blocks[i], _, _ = strings.Cut(blocks[i], "```\n")
 	}
 	var want []string
 	for _, e := range examples {
-		text, err := os.ReadFile(filepath.Join("testdata/java/examples", e.class+".java"))
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("testdata/java/examples", e.class+".java")))(t)
 		want = append(want, string(text))
 	}
 	if !slices.Equal(blocks, want) {

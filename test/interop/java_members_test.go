@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -281,9 +282,7 @@ func (g *group) replaced() {
 			ids[e.id] = true
 		}
 	}
-	if len(ids) != 2 {
-		g.t.Errorf("the returning member has the id of its predecessor: %v", ids)
-	}
+	check.Equalf(g.t, len(ids), 2, "the returning member has the id of its predecessor: %v", ids)
 }
 
 // finish checks the time before the broker's kill strictly, and the whole history. Then it checks
@@ -313,9 +312,7 @@ func (g *group) finish(before []javaEvent) {
 			}
 		}
 	}
-	if lines != groupPartitions {
-		g.t.Errorf("output of the tool:\n%s", out)
-	}
+	check.Equalf(g.t, lines, groupPartitions, "output of the tool:\n%s", out)
 	if g.t.Failed() {
 		for _, e := range g.diary.sorted() {
 			if e.what != "read" && e.what != "committed" {

@@ -112,8 +112,7 @@ func TestOldClients(t *testing.T) {
 	b := testenv.ServeInterop(t)
 	for _, version := range []string{"0.11.0.3", "2.8.2", "3.9.1"} {
 		t.Run(version, func(t *testing.T) {
-			path, err := JavaClients(t.Context(), version)
-			must.NoError(t, err)
+			path := must.Get(JavaClients(t.Context(), version))(t)
 			dir := t.TempDir()
 			must.NoError(t, compile(t, path, dir, "old"))
 			begin := time.Now()

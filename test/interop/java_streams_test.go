@@ -71,14 +71,11 @@ func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above 
 func TestStreams(t *testing.T) {
 	testenv.InteropWanted(t)
 	begin := time.Now()
-	lib, err := fetch(t.Context(), "kafka-streams", JavaVersion, streamsPom)
-	must.NoError(t, err)
+	lib := must.Get(fetch(t.Context(), "kafka-streams", JavaVersion, streamsPom))(t)
 	program := t.TempDir()
 	must.NoError(t, compile(t, lib, program, "streams"))
 	b := testenv.ServeInterop(t)
-	if _, err := admin(t, b).CreateTopics(t.Context(), 3, 1, nil, "words", "counts"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin(t, b).CreateTopics(t.Context(), 3, 1, nil, "words", "counts"))(t)
 	c, err := kgo.NewClient(
 		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()), kgo.ConsumeTopics("counts"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

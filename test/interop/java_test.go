@@ -42,9 +42,7 @@ func classes(t testing.TB) string {
 		}
 		compiled.path, compiled.err = compiled.dir+string(filepath.ListSeparator)+tools, err
 	})
-	if compiled.err != nil {
-		t.Fatal(compiled.err)
-	}
+	must.NoError(t, compiled.err)
 	return compiled.path
 }
 
@@ -97,8 +95,7 @@ type java struct {
 // start starts a class with arguments. line, if not nil, gets each line of output.
 func start(t testing.TB, path string, line func(string), class string, args ...string) *java {
 	t.Helper()
-	p, err := testenv.StartProgram("java", nil, line, append(append(JavaFlags(path), class), args...)...)
-	must.NoError(t, err)
+	p := must.Get(testenv.StartProgram("java", nil, line, append(append(JavaFlags(path), class), args...)...))(t)
 	t.Cleanup(p.Kill)
 	return &java{p, t, class + " " + strings.Join(args, " ")}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -57,8 +58,7 @@ func piped(t testing.TB, b *testenv.InteropBroker, input, class string, args ...
 	file := filepath.Join(b.Dir, "input")
 	must.NoError(t, os.WriteFile(file, []byte(input), 0o600))
 	all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settings(t, b)), args...)
-	out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `exec java "$@" <"$0"`, file}, all...)...)
-	must.NoError(t, err)
+	out := must.Get(testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `exec java "$@" <"$0"`, file}, all...)...))(t)
 	return out
 }
 
@@ -141,9 +141,7 @@ func offsetsScene(t *testing.T, b *testenv.InteropBroker) {
 	text := `{"partitions":[{"topic":"tools","partition":0,"offset":5},{"topic":"tools","partition":1,"offset":3}],"version":1}`
 	must.NoError(t, os.WriteFile(plan, []byte(text), 0o600))
 	says(t, tool(t, b, deleteTool, "--offset-json-file", plan), "tools-0\tlow_watermark: 5", "tools-1\tlow_watermark: 3")
-	if n := sum("--time", "earliest"); n != 8 {
-		t.Errorf("after 8 records were deleted the sum of the first offsets is %d", n)
-	}
+	check.Equalf(t, sum("--time", "earliest"), 8, "after 8 records were deleted the sum of the first offsets")
 	says(t, tool(t, b, dirsTool, "--describe", "--topic-list", "tools"), `"broker":1`, `"partition":"tools-2"`, `"error":null`)
 }
 
@@ -161,9 +159,7 @@ func groupsScene(t *testing.T, b *testenv.InteropBroker) {
 			lag += behind
 		}
 	}
-	if lag != 92 {
-		t.Errorf("the lag after a reset to the first record is %d, want 92", lag)
-	}
+	check.Equalf(t, lag, 92, "the lag after a reset to the first record")
 	tool(t, b, groupsTool, "--reset-offsets", "--group", "console", "--topic", "tools:0", "--shift-by", "2", "--execute")
 	tool(t, b, groupsTool, "--reset-offsets", "--group", "console", "--topic", "tools:1", "--to-datetime", "2099-01-01T00:00:00.000", "--execute")
 	says(t, tool(t, b, groupsTool, "--delete-offsets", "--group", "console", "--topic", "tools:2"), "Successful")

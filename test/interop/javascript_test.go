@@ -14,10 +14,8 @@ import (
 // committing -2 and -1.
 func TestKafkajsAdmin(t *testing.T) {
 	testenv.InteropWanted(t)
-	node, err := needs("node", "kafkajs runs in")
-	must.NoError(t, err)
-	modules, err := kafkajs(t.Context())
-	must.NoError(t, err)
+	node := must.Get(needs("node", "kafkajs runs in"))(t)
+	modules := must.Get(kafkajs(t.Context()))(t)
 	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), node, "testdata/javascript/admin.js")

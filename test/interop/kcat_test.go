@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -31,8 +32,7 @@ type kcat struct {
 // newKcat installs kcat with Debian's librdkafka.
 func newKcat(t *testing.T, b *testenv.InteropBroker, mechanism string) *kcat {
 	t.Helper()
-	dir, err := testenv.Debian(t.Context(), "kcat")
-	must.NoError(t, err)
+	dir := must.Get(testenv.Debian(t.Context(), "kcat"))(t)
 	return &kcat{
 		t: t, path: filepath.Join(dir, "usr/bin/kcat"), env: []string{testenv.Libraries(dir), "KCAT_CONFIG=/dev/null"},
 		options: []string{
@@ -126,8 +126,7 @@ func kcatRecords(t *testing.T, k *kcat, name string, b *testenv.InteropBroker, c
 	ctx, stop := context.WithTimeout(t.Context(), callMax)
 	defer stop()
 	c := k.command(ctx, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%p %o %K %S\t%k\t%h\t%s\n")
-	out, err := c.StdoutPipe()
-	must.NoError(t, err)
+	out := must.Get(c.StdoutPipe())(t)
 	var said strings.Builder
 	c.Stderr = &said
 	must.NoError(t, c.Start())
@@ -136,9 +135,7 @@ func kcatRecords(t *testing.T, k *kcat, name string, b *testenv.InteropBroker, c
 	for lines.Scan() && read.err == nil {
 		read.err = read.line(lines.Bytes())
 	}
-	if read.err != nil {
-		t.Fatal(read.err)
-	}
+	must.NoError(t, read.err)
 	if err := c.Wait(); err != nil || lines.Err() != nil || read.count != count {
 		t.Fatalf("kcat read %d records of %d: %v, %v\n%s", read.count, count, err, lines.Err(), said.String())
 	}
@@ -200,15 +197,9 @@ func TestKcatCommands(t *testing.T) {
 
 	k.run(strings.NewReader("rose=red\nlily=white\nivy=\n"), "-P", "-t", "plants", "-p", "1", "-K", "=", "-Z", "-H", "a=1", "-H", "b=", "-H", "a=2")
 	got := k.run(nil, "-C", "-t", "plants", "-p", "1", "-o", "beginning", "-e", "-q", "-Z", "-f", "%t %p %o %k %h %s\n")
-	if want := "plants 1 0 rose a=1,b=,a=2 red\nplants 1 1 lily a=1,b=,a=2 white\nplants 1 2 ivy a=1,b=,a=2 NULL\n"; got != want {
-		t.Errorf("read %q, want %q", got, want)
-	}
-	if got := k.run(nil, "-C", "-t", "plants", "-p", "1", "-o", "-2", "-c", "1", "-q", "-f", "%k"); got != "lily" {
-		t.Errorf("two before the end is %q", got)
-	}
-	if got := k.run(nil, "-C", "-t", "plants", "-p", "0", "-o", "beginning", "-e", "-q"); got != "" {
-		t.Errorf("an empty partition has %q", got)
-	}
+	check.Equalf(t, got, "plants 1 0 rose a=1,b=,a=2 red\nplants 1 1 lily a=1,b=,a=2 white\nplants 1 2 ivy a=1,b=,a=2 NULL\n", "read")
+	check.Equalf(t, k.run(nil, "-C", "-t", "plants", "-p", "1", "-o", "-2", "-c", "1", "-q", "-f", "%k"), "lily", "two before the end")
+	check.Equalf(t, k.run(nil, "-C", "-t", "plants", "-p", "0", "-o", "beginning", "-e", "-q"), "", "an empty partition")
 
 	list := k.run(nil, "-L")
 	for _, want := range []string{"1 brokers:", "broker 1 at " + b.Address, `topic "plants" with 2 partitions`, "partition 1, leader 1, replicas: 1, isrs: 1"} {
@@ -222,9 +213,7 @@ func TestKcatCommands(t *testing.T) {
 	}
 	// Writing creates a missing topic; listing does not.
 	k.run(strings.NewReader("x\n"), "-P", "-t", "new")
-	if got := k.run(nil, "-C", "-t", "new", "-o", "beginning", "-e", "-q"); got != "x\n" {
-		t.Errorf("a topic created by writing has %q", got)
-	}
+	check.Equalf(t, k.run(nil, "-C", "-t", "new", "-o", "beginning", "-e", "-q"), "x\n", "a topic created by writing")
 	kcatTimes(t, k, b)
 	report(t, "kcat", "-L, -P with keys, headers and nulls, -C, -Q", time.Since(begin))
 }
@@ -246,9 +235,7 @@ func kcatTimes(t *testing.T, k *kcat, b *testenv.InteropBroker) {
 		}
 	}
 	got := k.run(nil, "-C", "-t", "times", "-o", fmt.Sprintf("s@%d", first+300_000), "-o", fmt.Sprintf("e@%d", first+303_000), "-q", "-f", "%s %T,")
-	if want := "300 1700000300000,301 1700000301000,302 1700000302000,"; got != want {
-		t.Errorf("read from a time to another %q, want %q", got, want)
-	}
+	check.Equalf(t, got, "300 1700000300000,301 1700000301000,302 1700000302000,", "read from a time to another")
 }
 
 // TestKcatSASL authenticates with each mechanism, and with a wrong key.
@@ -260,9 +247,7 @@ func TestKcatSASL(t *testing.T) {
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		k := newKcat(t, b, mechanism)
 		k.run(strings.NewReader(mechanism+"\n"), "-P", "-t", "secrets")
-		if got := k.run(nil, "-C", "-t", "secrets", "-o", "-1", "-e", "-q"); got != mechanism+"\n" {
-			t.Errorf("%s: read %q", mechanism, got)
-		}
+		check.Equalf(t, k.run(nil, "-C", "-t", "secrets", "-o", "-1", "-e", "-q"), mechanism+"\n", "%s: read", mechanism)
 		_, said, err := k.try(strings.NewReader("x\n"), "-P", "-t", "secrets", "-X", "sasl.password=wrong")
 		if err == nil || !strings.Contains(said, "SASL") || !strings.Contains(strings.ToLower(said), "authentication failed") {
 			t.Errorf("%s with a wrong key: %v: %s", mechanism, err, said)

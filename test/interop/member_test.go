@@ -65,8 +65,7 @@ func newCrew(t *testing.T, b *testenv.InteropBroker, topic string) *crew {
 func (c *crew) join(cmd *exec.Cmd, parse func(string) (event, error)) *member {
 	c.t.Helper()
 	m := &member{name: fmt.Sprintf("member %d", len(c.members)+1), cmd: cmd, parse: parse, ended: make(chan struct{})}
-	out, err := cmd.StdoutPipe()
-	must.NoError(c.t, err)
+	out := must.Get(cmd.StdoutPipe())(c.t)
 	cmd.Stderr = &m.said
 	must.NoError(c.t, cmd.Start())
 	c.members = append(c.members, m)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -22,19 +23,14 @@ var oldLibraries = []struct{ version, python string }{
 // oldLibrary installs an old librdkafka and returns its path.
 func oldLibrary(t *testing.T, version, pythonVersion string) string {
 	t.Helper()
-	path, err := needs("python3", "fetches old librdkafka with pip")
-	must.NoError(t, err)
-	dir, err := pip(t.Context(), path, "librdkafka-"+version, "librdkafka "+version, "--python-version", pythonVersion, "confluent-kafka=="+version)
-	must.NoError(t, err)
+	path := must.Get(needs("python3", "fetches old librdkafka with pip"))(t)
+	dir := must.Get(pip(t.Context(), path, "librdkafka-"+version, "librdkafka "+version, "--python-version", pythonVersion, "confluent-kafka=="+version))(t)
 	var found []string
 	for _, pattern := range []string{"confluent_kafka.libs/librdkafka-*.so.1", "confluent_kafka/.libs/librdkafka-*.so.1"} {
-		list, err := filepath.Glob(filepath.Join(dir, pattern))
-		must.NoError(t, err)
+		list := must.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		found = append(found, list...)
 	}
-	if len(found) != 1 {
-		t.Fatalf("%s has librdkafka as %v", dir, found)
-	}
+	must.Equalf(t, len(found), 1, "%s has librdkafka as %v", dir, found)
 	return found[0]
 }
 
@@ -46,9 +42,7 @@ func newOldKcat(t *testing.T, b *testenv.InteropBroker, version, pythonVersion s
 	must.NoError(t, os.Symlink(library, filepath.Join(links, "librdkafka.so.1")))
 	k := newKcat(t, b, "PLAIN")
 	k.env[0] = strings.Replace(k.env[0], "=", "="+links+":", 1)
-	if said := k.run(nil, "-V"); !strings.Contains(said, "librdkafka "+version+" ") {
-		t.Fatalf("want librdkafka %s: %s", version, said)
-	}
+	must.Containsf(t, k.run(nil, "-V"), "librdkafka "+version+" ", "want librdkafka %s", version)
 	return k
 }
 
@@ -74,13 +68,9 @@ func TestOldLibrdkafka(t *testing.T) {
 			c.finish(count)
 			c.judge(judgement{count: count})
 			for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
-				if list := k.run(nil, "-L", "-X", "sasl.mechanisms="+mechanism); !strings.Contains(list, `topic "work" with 6 partitions`) {
-					t.Errorf("%s: %s", mechanism, list)
-				}
+				check.Containsf(t, k.run(nil, "-L", "-X", "sasl.mechanisms="+mechanism), `topic "work" with 6 partitions`, "%s", mechanism)
 			}
-			if got := firstOffset(k, "work"); got != "work [0] offset 0\n" {
-				t.Errorf("the first offset is %q", got)
-			}
+			check.Equalf(t, firstOffset(k, "work"), "work [0] offset 0\n", "the first offset")
 			_, said, err := k.try(strings.NewReader("x\n"), "-P", "-t", "work", "-X", "sasl.password=wrong")
 			if err == nil || !strings.Contains(said, "Authentication") && !strings.Contains(said, "authentication") {
 				t.Errorf("a wrong key: %v: %s", err, said)

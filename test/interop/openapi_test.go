@@ -41,16 +41,14 @@ func openapiTime(t *testing.T) time.Duration {
 	if text == "" {
 		t.Skip("runs with go run ./test/cmd/openapi: it fetches tools")
 	}
-	d, err := time.ParseDuration(text)
-	must.NoError(t, err)
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 
 // need finds a program that these tests do not install.
 func need(t *testing.T, name string) string {
 	t.Helper()
-	path, err := needs(name, "the tools of OpenAPI need it")
-	must.NoError(t, err)
+	path := must.Get(needs(name, "the tools of OpenAPI need it"))(t)
 	return path
 }
 
@@ -84,8 +82,7 @@ func npm(t *testing.T) (modules string) {
 func openapiPython(t *testing.T) (path string, env []string) {
 	t.Helper()
 	path = need(t, "python3")
-	requirements, err := filepath.Abs("testdata/openapi/requirements.txt")
-	must.NoError(t, err)
+	requirements := must.Get(filepath.Abs("testdata/openapi/requirements.txt"))(t)
 	version := strings.TrimSpace(run(t, ".", nil, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
 	name := fmt.Sprintf("%s-%s-%s", pythonName, version, runtime.GOARCH)
 	dir, err := testenv.Install("interop/"+name, "schemathesis and openapi-python-client from PyPI", func(dir string) error {
@@ -98,8 +95,7 @@ func openapiPython(t *testing.T) (path string, env []string) {
 
 func spec(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(description)
-	must.NoError(t, err)
+	path := must.Get(filepath.Abs(description))(t)
 	return path
 }
 
@@ -171,11 +167,9 @@ func wantRecord(t *testing.T, b *testenv.InteropBroker, name, said string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.HTTP()+"/record?topic-name="+name+"&offset=0", nil)
-	must.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, b.HTTP()+"/record?topic-name="+name+"&offset=0", nil))(t)
 	r.Header.Set("Authorization", "Bearer "+testenv.InteropKey)
-	resp, err := http.DefaultClient.Do(r)
-	must.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
 	if value, err := io.ReadAll(resp.Body); err != nil || string(value) != "made by "+name {
 		t.Errorf("the broker has %d %q, %v", resp.StatusCode, value, err)
@@ -188,8 +182,7 @@ func TestOpenAPIRequests(t *testing.T) {
 	length := openapiTime(t)
 	began, b := time.Now(), testenv.ServeInterop(t, "--bucket", "mem:")
 	path, env := openapiPython(t)
-	testdata, err := filepath.Abs("testdata/openapi")
-	must.NoError(t, err)
+	testdata := must.Get(filepath.Abs("testdata/openapi"))(t)
 	env[0] += string(os.PathListSeparator) + testdata
 	env = append(env, "SCHEMATHESIS_HOOKS=hooks")
 	said := run(t, t.TempDir(), env, path, "-m", "schemathesis.cli", "--config-file", filepath.Join(testdata, "schemathesis.toml"), "run", b.HTTP()+"/openapi.json",

@@ -28,10 +28,8 @@ type python struct {
 // newPython installs confluent-kafka.
 func newPython(t *testing.T, b *testenv.InteropBroker) *python {
 	t.Helper()
-	path, packages, err := Confluent(t.Context())
-	must.NoError(t, err)
-	dir, err := filepath.Abs("testdata/python")
-	must.NoError(t, err)
+	path, packages := must.Get2(Confluent(t.Context()))(t)
+	dir := must.Get(filepath.Abs("testdata/python"))(t)
 	return &python{
 		t: t, path: path, dir: dir, client: "confluent-kafka",
 		env: append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "BROKER="+b.Address, "KEY="+testenv.InteropKey),
@@ -61,8 +59,7 @@ func (p *python) run(visit func(result), script string, args ...string) {
 	c := p.command(ctx, script, args...)
 	var said strings.Builder
 	c.Stderr = &said
-	out, err := c.StdoutPipe()
-	must.NoError(p.t, err)
+	out := must.Get(c.StdoutPipe())(p.t)
 	must.NoError(p.t, c.Start())
 	lines, count := bufio.NewScanner(out), 0
 	for lines.Scan() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -111,7 +112,5 @@ func throttledScene(t *testing.T, b *testenv.InteropBroker) {
 	if last[1] != strconv.Itoa(records) || seconds < 18 || most <= 0 {
 		t.Errorf("%s records in %.1f s, largest throttle time %.0f ms; want %d in at least 18 s, throttled", last[1], seconds, most, records)
 	}
-	if n := ends(t, b, "orders")[0]; n != records {
-		t.Errorf("%d records are stored", n)
-	}
+	check.Equalf(t, ends(t, b, "orders")[0], records, "records are stored")
 }

@@ -64,8 +64,7 @@ var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 // goClient returns franz-go, closed when the test ends.
 func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "go", Pass: testenv.InteropKey}.AsMechanism()))...)
-	must.NoError(t, err)
+	c := must.Get(kgo.NewClient(append(options, kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "go", Pass: testenv.InteropKey}.AsMechanism()))...))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -73,11 +72,8 @@ func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.C
 // createTopic creates a topic over HTTP.
 func createTopic(t *testing.T, b *testenv.InteropBroker, name string, partitions int) {
 	t.Helper()
-	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	must.NoError(t, err)
-	if _, err := c.CreateTopic(t.Context(), name, client.TopicSpec{Partitions: partitions}); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
+	must.Get(c.CreateTopic(t.Context(), name, client.TopicSpec{Partitions: partitions}))(t)
 }
 
 // stored reads count records of a topic with franz-go, partition by partition in order.
@@ -142,10 +138,8 @@ func expectLog(t *testing.T, b *testenv.InteropBroker, topic string, count int, 
 // ends returns the ends of a topic's partitions, whose logs start at 0.
 func ends(t *testing.T, b *testenv.InteropBroker, topic string) []int64 {
 	t.Helper()
-	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	must.NoError(t, err)
-	of, err := c.Topic(t.Context(), topic)
-	must.NoError(t, err)
+	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
+	of := must.Get(c.Topic(t.Context(), topic))(t)
 	var list []int64
 	for _, p := range of.Partitions {
 		list = append(list, p.Next)

@@ -64,8 +64,7 @@ func cRiemannEvent(_ int, e *riemannEvent) {
 func cRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
 	options := slices.Clone(b.options)
-	dir, err := testenv.Debian(t.Context(), "riemann-c-client")
-	must.NoError(t, err)
+	dir := must.Get(testenv.Debian(t.Context(), "riemann-c-client"))(t)
 	run := func(args ...string) []byte {
 		c := exec.CommandContext(t.Context(), filepath.Join(dir, "usr/bin/riemann-client"), args...)
 		c.Env = []string{testenv.Libraries(dir), "LC_ALL=C.UTF-8"}
@@ -120,13 +119,11 @@ func serveRiemannTLS(t *testing.T) *riemannBroker {
 	own := authority.File(t, dir)
 	server := authority.Files(t, dir, testenv.Leaf{})
 	user := testenv.WriteClient(t, dir, authority.Client(t, testenv.Client{Name: "sender"}))
-	address, err := testenv.FreeAddress()
-	must.NoError(t, err)
+	address := must.Get(testenv.FreeAddress())(t)
 	_, port, _ := net.SplitHostPort(address)
 	b := testenv.ServeInterop(t, "--riemann-listen", address, "--tls-cert", server.Cert, "--tls-key", server.Key, "--tls-listeners", "riemann",
 		"--tls-client-ca", own, "--tls-client-auth", "require", "--tls-principal-mapping", "RULE:^CN=(.*?),OU=services,O=Test$/$1/")
-	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	must.NoError(t, err)
+	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
 	defer c.Close()
 	must.NoError(t, c.AddRules(t.Context(), []client.Rule{{Principal: "sender", Resource: "topic", Pattern: "riemann", Operation: "all"}}))
 	return &riemannBroker{InteropBroker: b, port: port, options: []string{
@@ -138,8 +135,7 @@ func serveRiemannTLS(t *testing.T) *riemannBroker {
 // bernhard needs pkg_resources.
 func pythonRiemann(t *testing.T, b *riemannBroker, client string) riemannCalls {
 	t.Helper()
-	path, err := needs("python3", "runs riemann-client and bernhard")
-	must.NoError(t, err)
+	path := must.Get(needs("python3", "runs riemann-client and bernhard"))(t)
 	packages, err := pip(t.Context(), path, "riemann-python-"+riemannPythonVersion+"-"+bernhardVersion, "riemann-client and bernhard",
 		"--no-binary", "bernhard", "riemann-client=="+riemannPythonVersion, "bernhard=="+bernhardVersion, "protobuf==3.20.3", "setuptools==80.9.0")
 	must.NoError(t, err)
@@ -149,8 +145,7 @@ func pythonRiemann(t *testing.T, b *riemannBroker, client string) riemannCalls {
 
 func rubyRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
-	dir, err := testenv.Debian(t.Context(), "ruby-riemann-client")
-	must.NoError(t, err)
+	dir := must.Get(testenv.Debian(t.Context(), "ruby-riemann-client"))(t)
 	programs, err1 := filepath.Glob(filepath.Join(dir, "usr/bin/ruby[0-9]*"))
 	folders, err2 := filepath.Glob(filepath.Join(dir, "usr/lib/ruby/[0-9]*"))
 	native, err3 := filepath.Glob(filepath.Join(dir, "usr/lib/*/ruby/[0-9]*"))
@@ -175,9 +170,7 @@ func goRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 
 func nodeRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
-	node, err := needs("node", "runs the npm package riemann")
-	must.NoError(t, err)
-	modules, err := npmPackage(t.Context(), "riemann", riemannNpmVersion)
-	must.NoError(t, err)
+	node := must.Get(needs("node", "runs the npm package riemann"))(t)
+	modules := must.Get(npmPackage(t.Context(), "riemann", riemannNpmVersion))(t)
 	return riemannProgram(t, b, []string{"NODE_PATH=" + modules}, node, "testdata/riemann/client.js")
 }

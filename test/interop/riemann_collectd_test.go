@@ -79,9 +79,7 @@ func newCollectd(t *testing.T, interval, config string) *collectd {
 // command sends a command of the plugin unixsock.
 func (c *collectd) command(format string, args ...any) {
 	c.t.Helper()
-	if _, err := fmt.Fprintf(c.socket, format+"\n", args...); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(fmt.Fprintf(c.socket, format+"\n", args...))(c.t)
 	if answer, err := c.answer.ReadString('\n'); err != nil || !strings.HasPrefix(answer, "0 ") {
 		c.t.Fatalf("collectd answers %q, %v", answer, err)
 	}
@@ -155,8 +153,7 @@ LoadPlugin write_riemann
 			}
 			c.command(`PUTVAL "%s/interop-%d/%s-value" interval=%g %d:%s`, e.Host, n, kind, math.Floor(e.TTL/2), e.Time, e.Metric)
 		}
-		api, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-		must.NoError(t, err)
+		api := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
 		defer api.Close()
 		sebtest.Eventually(t, "collectd has sent all values", func() bool {
 			c.command("FLUSH") // sends a batch, but not values that wait for it
@@ -169,10 +166,8 @@ LoadPlugin write_riemann
 // syslogRiemann sends the lines of a file through syslog-ng.
 func syslogRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
-	programs, err := testenv.Debian(t.Context(), "syslog-ng-mod-riemann")
-	must.NoError(t, err)
-	text, err := os.ReadFile("testdata/riemann/syslog-ng.conf")
-	must.NoError(t, err)
+	programs := must.Get(testenv.Debian(t.Context(), "syslog-ng-mod-riemann"))(t)
+	text := must.Get(os.ReadFile("testdata/riemann/syslog-ng.conf"))(t)
 	modules, err := filepath.Glob(filepath.Join(programs, "usr/lib/syslog-ng/*/libriemann.so"))
 	if err != nil || len(modules) != 1 {
 		t.Fatalf("no module of syslog-ng in %s: %v", programs, err)

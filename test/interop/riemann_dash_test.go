@@ -28,8 +28,7 @@ func TestRiemannDash(t *testing.T) {
 		_, _ = fmt.Fprint(w, "<!doctype html><title>dash</title>")
 	}))
 	t.Cleanup(page.Close)
-	web, err := testenv.FreeAddress()
-	must.NoError(t, err)
+	web := must.Get(testenv.FreeAddress())(t)
 	programs := dashPrograms(t, page.URL)
 	b := serveRiemann(t, "--riemann-web-listen", web, "--cors-origin", page.URL)
 	calls := goRiemann(t, b)
@@ -39,8 +38,7 @@ func TestRiemannDash(t *testing.T) {
 	calls.send(events[:first])
 	var sending sync.WaitGroup
 	sending.Go(func() { calls.send(events[first : len(events)-live]) })
-	api, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	must.NoError(t, err)
+	api := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
 	defer api.Close()
 	sebtest.Eventually(t, "events arrive", func() bool {
 		list, err := api.RiemannIndex(t.Context(), "true")
@@ -90,16 +88,11 @@ type program struct{ command, env []string }
 // dashPrograms installs the programs that subscribe.
 func dashPrograms(t *testing.T, page string) map[string]program {
 	t.Helper()
-	node, err := needs("node", "runs playwright")
-	must.NoError(t, err)
-	chromium, env, err := pages.Browser(t.Context())
-	must.NoError(t, err)
-	modules, err := pages.Modules(t.Context(), "../console")
-	must.NoError(t, err)
-	python, err := needs("python3", "runs websockets")
-	must.NoError(t, err)
-	packages, err := pip(t.Context(), python, "websockets-"+websocketsVersion, "websockets "+websocketsVersion, "websockets=="+websocketsVersion)
-	must.NoError(t, err)
+	node := must.Get(needs("node", "runs playwright"))(t)
+	chromium, env := must.Get2(pages.Browser(t.Context()))(t)
+	modules := must.Get(pages.Modules(t.Context(), "../console"))(t)
+	python := must.Get(needs("python3", "runs websockets"))(t)
+	packages := must.Get(pip(t.Context(), python, "websockets-"+websocketsVersion, "websockets "+websocketsVersion, "websockets=="+websocketsVersion))(t)
 	return map[string]program{
 		"chromium": {[]string{node, "testdata/riemann/dash.mjs"}, append(env, "MODULES="+modules+"/node_modules", "BROWSER="+chromium, "PAGE="+page)},
 		"python":   {[]string{python, "testdata/riemann/dash.py"}, []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1"}},

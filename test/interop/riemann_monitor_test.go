@@ -63,17 +63,14 @@ func TestRiemannMonitor(t *testing.T) {
 	}
 	send("begin") // creates the topic
 	api := func() *client.Client {
-		c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-		must.NoError(t, err)
+		c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
 		t.Cleanup(c.Close)
 		return c
 	}
 	c := api()
 	for name, expr := range monitors {
 		deliver := fmt.Sprintf(`{"url":%q,"secrets":["whsec_TU9OSVRPUi13ZWJob29rLXNlY3JldC0wMDE="]}`, h.URL+"/"+name)
-		if _, err := c.PutTrigger(t.Context(), name, client.TriggerSpec{Expr: expr, Topic: "riemann", Fire: "reset", Deliver: json.RawMessage(deliver)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.PutTrigger(t.Context(), name, client.TriggerSpec{Expr: expr, Topic: "riemann", Fire: "reset", Deliver: json.RawMessage(deliver)}))(t)
 	}
 	daemon := newCollectd(t, "0.5", fmt.Sprintf(collectdMonitor, b.port))
 	arrives := func(c *client.Client, query string) {
@@ -126,8 +123,7 @@ func silentAfter(t *testing.T, c *client.Client, service string, want time.Durat
 		}
 		return expired
 	})
-	list, _, err := c.Firings(t.Context(), client.FiringQuery{Trigger: "silent", Limit: 10})
-	must.NoError(t, err)
+	list, _ := must.Get2(c.Firings(t.Context(), client.FiringQuery{Trigger: "silent", Limit: 10}))(t)
 	if len(list) != 1 || list[0].At.Sub(last) != want {
 		t.Errorf("the firings of silent are %+v, want one %s after %s", list, want, last)
 	}

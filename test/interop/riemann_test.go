@@ -145,8 +145,7 @@ type riemannBroker struct {
 
 func serveRiemann(t *testing.T, args ...string) *riemannBroker {
 	t.Helper()
-	address, err := testenv.FreeAddress()
-	must.NoError(t, err)
+	address := must.Get(testenv.FreeAddress())(t)
 	_, port, _ := net.SplitHostPort(address)
 	args = append([]string{"--riemann-listen", address, "--riemann-udp", address}, args...)
 	return &riemannBroker{InteropBroker: testenv.ServeInterop(t, args...), port: port, options: []string{"--tcp"}}
@@ -226,9 +225,7 @@ func TestRiemannClients(t *testing.T) {
 				}
 				want[e.Host+"\x00"+e.Service] = &e
 			}
-			if len(want) != riemannCount {
-				t.Fatalf("%d different events", len(want))
-			}
+			must.Equalf(t, len(want), riemannCount, "different events")
 			missing := maps.Clone(want)
 			stored(t, b.InteropBroker, "riemann", riemannCount, func(r *kgo.Record) {
 				got, err := riemannRecord(r)
@@ -241,9 +238,7 @@ func TestRiemannClients(t *testing.T) {
 					t.Fatalf("read twice, or not sent: %s", r.Value)
 				}
 				delete(missing, id)
-				if text := e.difference(got, began); text != "" {
-					t.Fatalf("%s\nrecord %s", text, r.Value)
-				}
+				must.Equalf(t, e.difference(got, began), "", "record %s", r.Value)
 			})
 			query := calls.query
 			if query == nil {
@@ -273,9 +268,7 @@ func checkRiemannAnswer(t *testing.T, answer []byte, want map[string]*riemannEve
 		if e == nil || got.Host != "host-3" {
 			t.Fatalf("the answer has %+v", got)
 		}
-		if text := e.difference(&got, began); text != "" {
-			t.Fatalf("an event of the answer: %s", text)
-		}
+		must.Equalf(t, e.difference(&got, began), "", "an event of the answer")
 	}
 	if count != riemannCount/10 {
 		t.Fatalf("the answer has %d events, want %d: %s", count, riemannCount/10, answer)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -55,8 +56,7 @@ func console(t *testing.T, b *testenv.InteropBroker, l login, class string, args
 	t.Helper()
 	all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settingsAs(t, b, l)), args...)
 	// The exit code is that of the pipe, because the tools end differently after a refusal.
-	out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `echo value | java "$@" 2>&1; true`, "sh"}, all...)...)
-	must.NoError(t, err)
+	out := must.Get(testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `echo value | java "$@" 2>&1; true`, "sh"}, all...)...))(t)
 	return out
 }
 
@@ -106,9 +106,7 @@ func producerScene(t *testing.T, b *testenv.InteropBroker) {
 
 	out := tool(t, b, aclsTool, "--list")
 	says(t, out, literalShown, prefixedShown)
-	if n := strings.Count(out, ruleShown); n != 2 {
-		t.Errorf("%d rules are listed, want 2:\n%s", n, out)
-	}
+	check.Equalf(t, strings.Count(out, ruleShown), 2, "rules are listed, want 2:\n%s", out)
 	out = tool(t, b, aclsTool, "--list", "--topic", "orders-eu", "--resource-pattern-type", "match")
 	if !strings.Contains(out, prefixedShown) || strings.Contains(out, literalShown) {
 		t.Errorf("rules that match orders-eu:\n%s", out)
@@ -168,8 +166,7 @@ func sessionScene(t *testing.T, b *testenv.InteropBroker) {
 	ctx, stop := context.WithTimeout(t.Context(), callMax)
 	defer stop()
 	c := newKcat(t, b, "PLAIN").as(ann).command(ctx, "-C", "-t", "orders", "-o", "end", "-u", "-q", "-f", "%s\n")
-	out, err := c.StdoutPipe()
-	must.NoError(t, err)
+	out := must.Get(c.StdoutPipe())(t)
 	var said strings.Builder
 	c.Stderr = &said
 	must.NoError(t, c.Start())

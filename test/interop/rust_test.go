@@ -36,8 +36,7 @@ func rust(ctx context.Context) (string, error) {
 // reads them.
 func TestRust(t *testing.T) {
 	testenv.InteropWanted(t)
-	program, err := rust(t.Context())
-	must.NoError(t, err)
+	program := must.Get(rust(t.Context()))(t)
 	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), program)

@@ -108,8 +108,7 @@ func functionalTests(source string) ([]string, error) {
 // authenticates them.
 func authenticator(t *testing.T, broker string) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx := t.Context()
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -161,13 +160,11 @@ func proxies(t *testing.T, path, upstream string) string {
 	for i := range 5 {
 		list = append(list, proxy{fmt.Sprintf("kafka%d", i+1), fmt.Sprintf("127.0.0.1:%d", saramaPort+i), upstream, true})
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := l.Addr().String()
 	_ = l.Close()
 	host, port, _ := net.SplitHostPort(address)
-	p, err := testenv.StartProgram(path, []string{"LOG_LEVEL=error"}, nil, "-host", host, "-port", port)
-	must.NoError(t, err)
+	p := must.Get(testenv.StartProgram(path, []string{"LOG_LEVEL=error"}, nil, "-host", host, "-port", port))(t)
 	t.Cleanup(p.Kill)
 	text, err := json.Marshal(list)
 	must.NoError(t, err)
@@ -176,9 +173,7 @@ func proxies(t *testing.T, path, upstream string) string {
 		if resp, err = http.Post("http://"+address+"/populate", "application/json", bytes.NewReader(text)); err == nil {
 			said, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusCreated {
-				t.Fatalf("toxiproxy on the ports from %d: %s", saramaPort, said)
-			}
+			must.Equalf(t, resp.StatusCode, http.StatusCreated, "toxiproxy on the ports from %d: %s", saramaPort, said)
 			return "http://" + address
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -239,10 +234,8 @@ const (
 // lists those that cannot pass.
 func TestSaramaSuite(t *testing.T) {
 	testenv.InteropWanted(t)
-	dir, toxiproxy, err := saramaSuite(t.Context())
-	must.NoError(t, err)
-	text, err := os.ReadFile(filepath.Join(dir, "names"))
-	must.NoError(t, err)
+	dir, toxiproxy := must.Get2(saramaSuite(t.Context()))(t)
+	text := must.Get(os.ReadFile(filepath.Join(dir, "names")))(t)
 	all := strings.Fields(string(text))
 	if len(all) != saramaTests {
 		t.Errorf("the suite has %d tests, want %d: check the new ones, and update saramaTests", len(all), saramaTests)

@@ -75,8 +75,7 @@ func npmPackage(ctx context.Context, name, version string) (dir string, err erro
 
 // TestSnippetsInDocs: the programs of docs/guide/kafka.md are the files that TestSnippets runs.
 func TestSnippetsInDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/guide/kafka.md")
-	must.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../docs/guide/kafka.md"))(t)
 	_, section, found := strings.Cut(string(doc), "\n## Examples\n")
 	if !found {
 		t.Fatal("docs/guide/kafka.md has no section Examples")
@@ -89,8 +88,7 @@ func TestSnippetsInDocs(t *testing.T) {
 		}
 	}
 	for _, s := range snippets {
-		text, err := os.ReadFile(filepath.Join("testdata/snippets", s.file))
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("testdata/snippets", s.file)))(t)
 		want = append(want, s.language+"\n"+strings.TrimSuffix(string(text), "\n"))
 	}
 	if !slices.Equal(got, want) {
@@ -105,8 +103,7 @@ func TestSnippets(t *testing.T) {
 		t.Run(s.language, func(t *testing.T) {
 			t.Parallel()
 			b := testenv.ServeInterop(t)
-			file, err := filepath.Abs(filepath.Join("testdata/snippets", s.file))
-			must.NoError(t, err)
+			file := must.Get(filepath.Abs(filepath.Join("testdata/snippets", s.file)))(t)
 			c := s.run(t, b, file)
 			c.Env = append(c.Env, "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 			c.WaitDelay = time.Second

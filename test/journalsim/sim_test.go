@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/journalsim"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -97,9 +98,7 @@ func seeds(t *testing.T, mode string, draw func(uint64) journalsim.Config, few i
 		res := journalsim.Run(t, draw(*seedFlag), os.Stdout)
 		t.Logf("config: %+v", res.Config)
 		t.Logf("%+v hash %016x", res.Stats, res.Hash)
-		if res.Err != nil {
-			t.Fatal(res.Err)
-		}
+		must.NoError(t, res.Err)
 		return res.Stats
 	}
 	first, n := *fromFlag, *seedsFlag

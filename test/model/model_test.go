@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/model"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -18,9 +19,7 @@ func TestInvariantsHold(t *testing.T) {
 				cfg := model.Config{Mode: mode, Seed: uint64(n + 1)}
 				r := model.Run(cfg)
 				total.Add(r.Stat)
-				if r.Violation != "" {
-					t.Errorf("%s; repeat: go run ./test/cmd/model -mode %s -seed %d", r.Violation, mode, cfg.Seed)
-				}
+				check.Equalf(t, r.Violation, "", "repeat: go run ./test/cmd/model -mode %s -seed %d", mode, cfg.Seed)
 			}
 			if total.Leads < seeds || total.Acked < seeds {
 				t.Errorf("%d runs: %d takeovers and %d acknowledged calls, want at least one of each in a run", seeds, total.Leads, total.Acked)
@@ -32,9 +31,7 @@ func TestInvariantsHold(t *testing.T) {
 func TestInvariantsHoldWithDefectiveProcesses(t *testing.T) {
 	for n := range 60 {
 		cfg := model.Config{Mode: model.Sleepy, Seed: uint64(n + 1), Bugs: 1 << model.FeedEarly}
-		if v := model.Run(cfg).Violation; v != "" {
-			t.Errorf("a leader that feeds early, seed %d: %s", cfg.Seed, v)
-		}
+		check.Equalf(t, model.Run(cfg).Violation, "", "a leader that feeds early, seed %d", cfg.Seed)
 	}
 }
 
@@ -45,17 +42,14 @@ func TestInvariantsHoldInDirectedSchedules(t *testing.T) {
 				continue
 			}
 			c.Seed = 1
-			if r := model.Run(c); r.Violation != "" {
-				t.Errorf("%s; repeat: go run ./test/cmd/model -schedule %s -seed 1", r.Violation, c.Schedule)
-			}
+			check.Equalf(t, model.Run(c).Violation, "", "repeat: go run ./test/cmd/model -schedule %s -seed 1", c.Schedule)
 		}
 	}
 }
 
 // TestEachRuleIsNeeded repeats the runs of RULES.md.
 func TestEachRuleIsNeeded(t *testing.T) {
-	text, err := os.ReadFile("RULES.md")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("RULES.md"))(t)
 	rows := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		if cells := strings.Split(strings.TrimSpace(line), " | "); len(cells) >= 4 {

@@ -88,8 +88,7 @@ func TestTogether(t *testing.T) {
 		"a missing function": {"func one() { os.Exit(v) }", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bodies, err := changedBodies(twoFunctions, strings.Replace(twoFunctions, c.old, c.new, 1))
-			must.NoError(t, err)
+			bodies := must.Get(changedBodies(twoFunctions, strings.Replace(twoFunctions, c.old, c.new, 1)))(t)
 			if c.body == "" {
 				if bodies != nil {
 					t.Errorf("%v, want that it is built alone", bodies)

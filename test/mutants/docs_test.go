@@ -15,10 +15,8 @@ import (
 // TestDocumentsNameMutants: the table in docs/reports/verification.md has exactly the existing
 // mutants, and docs/reports/bugs-of-others.md names only existing ones.
 func TestDocumentsNameMutants(t *testing.T) {
-	root, err := testenv.Root()
-	must.NoError(t, err)
-	all, err := mutants.All()
-	must.NoError(t, err)
+	root := must.Get(testenv.Root())(t)
+	all := must.Get(mutants.All())(t)
 	var names []string
 	for _, m := range all {
 		names = append(names, m.Name)
@@ -27,8 +25,7 @@ func TestDocumentsNameMutants(t *testing.T) {
 		"verification.md":   `(?m)^\| ([a-z0-9-]+) \| [ADIRW][0-9]+ \| `,
 		"bugs-of-others.md": `"([a-z0-9]+-[a-z0-9-]+)"`,
 	} {
-		text, err := os.ReadFile(filepath.Join(root, "docs", "reports", doc))
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(root, "docs", "reports", doc)))(t)
 		var named []string
 		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 			named = append(named, string(match[1]))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/mutants"
 	"github.com/sebbroker/seb/test/mutants/journalruns"
@@ -23,17 +24,13 @@ import (
 // mutants.
 func TestMutants(t *testing.T) {
 	debug.SetGCPercent(400) // as in the tests of the simulator
-	root, err := testenv.Root()
-	must.NoError(t, err)
-	all, err := mutants.All()
-	must.NoError(t, err)
-	together, err := mutants.NewTogether(root, all)
-	must.NoError(t, err)
+	root := must.Get(testenv.Root())(t)
+	all := must.Get(mutants.All())(t)
+	together := must.Get(mutants.NewTogether(root, all))(t)
 	if testing.Short() {
 		return
 	}
-	overlay, err := together.Overlay(t.TempDir())
-	must.NoError(t, err)
+	overlay := must.Get(together.Overlay(t.TempDir()))(t)
 	shared := programs{dir: t.TempDir(), root: root, overlay: overlay}
 	var mu sync.Mutex
 	needed := make(map[string]map[uint64]bool) // the numbers of runs, by kind
@@ -44,8 +41,7 @@ func TestMutants(t *testing.T) {
 				p := &shared
 				if !together.Has(m) {
 					alone := t.TempDir()
-					overlay, err := m.Overlay(root, alone)
-					must.NoError(t, err)
+					overlay := must.Get(m.Overlay(root, alone))(t)
 					p = &programs{dir: alone, root: root, overlay: overlay}
 				}
 				took := p.found(t, m)
@@ -111,9 +107,7 @@ func (p *programs) found(t *testing.T, m *mutants.Mutant) map[string]uint64 {
 	for in, seeds := range m.Packages() {
 		perform(t, p.program(t, in), m, seeds, took)
 	}
-	if len(took) != len(m.Seeds) {
-		t.Errorf("the processes printed %v, want a line for each of the seeds %v", took, m.Seeds)
-	}
+	check.Equalf(t, len(took), len(m.Seeds), "the processes printed %v, want a line for each of the seeds %v", took, m.Seeds)
 	return took
 }
 

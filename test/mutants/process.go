@@ -31,8 +31,7 @@ func Process(t *testing.T, runs map[string]Run) {
 	}
 	debug.SetGCPercent(400) // as in the tests of the simulators
 	for text := range strings.SplitSeq(list, ", ") {
-		seeds, err := ParseSeeds(text)
-		must.NoError(t, err)
+		seeds := must.Get(ParseSeeds(text))(t)
 		run := runs[seeds.Kind]
 		if run == nil {
 			t.Fatalf("seeds %q: this package has no such runs", text)

@@ -42,8 +42,7 @@ type broker struct {
 func start(t *testing.T, args ...string) *broker {
 	t.Helper()
 	server := testenv.S3ForTest(t)
-	proxy, err := testenv.NewS3Proxy(server.Endpoint)
-	must.NoError(t, err)
+	proxy := must.Get(testenv.NewS3Proxy(server.Endpoint))(t)
 	t.Cleanup(proxy.Close)
 	b := startOn(t, proxy.Spec("pressure"), args...)
 	b.store = proxy
@@ -63,8 +62,7 @@ func startOn(t *testing.T, bucket string, args ...string) *broker {
 func launch(t *testing.T, bucket string, args ...string) *broker {
 	t.Helper()
 	b := &broker{t: t, cell: newCell(t, limit), debug: freeAddress(t), stop: make(chan struct{})}
-	_, debugPort, err := net.SplitHostPort(b.debug)
-	must.NoError(t, err)
+	_, debugPort := must.Get2(net.SplitHostPort(b.debug))(t)
 	dir, program := t.TempDir(), seb(t)
 	env := append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
 	args = append([]string{
@@ -105,8 +103,7 @@ func (b *broker) restart() {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := testenv.FreeAddress()
-	must.NoError(t, err)
+	address := must.Get(testenv.FreeAddress())(t)
 	return address
 }
 
@@ -182,8 +179,7 @@ func field(t *testing.T, text, prefix string) float64 {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, prefix); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			must.NoError(t, err)
+			n := must.Get(strconv.ParseFloat(strings.TrimSpace(rest), 64))(t)
 			return n
 		}
 	}

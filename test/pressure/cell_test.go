@@ -115,7 +115,6 @@ func (c *cell) peak() (bytes, kills int64, ok bool) {
 	if bytes, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err != nil {
 		c.t.Fatal(err)
 	}
-	events, err := os.ReadFile(filepath.Join(c.dir, "memory.events"))
-	must.NoError(c.t, err)
+	events := must.Get(os.ReadFile(filepath.Join(c.dir, "memory.events")))(c.t)
 	return bytes, int64(field(c.t, string(events), "oom_kill ")), true
 }

@@ -28,8 +28,7 @@ func (b *broker) held() (h held) {
 	text := b.get("http://" + b.debug + "/debug/pprof/heap?gc=1&debug=1")
 	h.heap = int64(field(b.t, text, "# HeapAlloc = "))
 	folder := fmt.Sprintf("/proc/%d/fd/", b.Pid())
-	list, err := os.ReadDir(folder)
-	must.NoError(b.t, err)
+	list := must.Get(os.ReadDir(folder))(b.t)
 	for _, e := range list {
 		if name, err := os.Readlink(folder + e.Name()); err == nil && !strings.Contains(name, "/cache/") {
 			h.descriptors++

@@ -3,13 +3,13 @@ package pressure
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestKeepAliveConnections: a Go client that keeps as many connections busy as the broker serves
@@ -19,9 +19,7 @@ func TestKeepAliveConnections(t *testing.T) {
 	beside(t)
 	b := start(t, "--batch-wait-time", "5ms")
 	served := int(b.metric("seb_http_connections_limit"))
-	if !strings.Contains(b.Log(), fmt.Sprintf("http=%d", served)) {
-		t.Errorf("the start does not log the limit of %d connections:\n%s", served, b.Log())
-	}
+	check.Containsf(t, b.Log(), fmt.Sprintf("http=%d", served), "the start does not log the limit of %d connections", served)
 	transport := &http.Transport{MaxIdleConnsPerHost: served, MaxConnsPerHost: served}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: time.Minute}

@@ -95,9 +95,7 @@ type grown struct {
 
 func (g *grown) connect() {
 	g.t.Helper()
-	var err error
-	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.listens()), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism()))
-	must.NoError(g.t, err)
+	g.client = must.Get(kgo.NewClient(kgo.SeedBrokers(g.listens()), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism())))(g.t)
 }
 
 // kafkaCall sends a request to the broker.

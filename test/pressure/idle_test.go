@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // heldMax bounds the connections of a broker with 64 MiB: 276.
@@ -97,9 +99,7 @@ func (b *broker) visitor() (longest time.Duration) {
 		b.produce(topic, i)
 		longest = max(longest, time.Since(begin))
 	}
-	if got := len(b.read(topic, 0)); got != n {
-		b.t.Errorf("%d records", got)
-	}
+	check.Equalf(b.t, len(b.read(topic, 0)), n, "records")
 	if open := b.metric("seb_http_connections"); open > heldMax {
 		b.t.Errorf("the broker holds %.0f connections", open)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -244,9 +245,7 @@ func (b *broker) read(topic string, offset int64) (list []record.Record) {
 			list = append(list, rec)
 		}
 	}
-	if r.Err() != nil {
-		b.t.Fatal(r.Err())
-	}
+	must.NoError(b.t, r.Err())
 	return list
 }
 

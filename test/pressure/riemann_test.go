@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -61,9 +62,7 @@ func TestRiemannIndexGrows(t *testing.T) {
 		}
 	}
 	g.restart()
-	if n := subscribe(); n != 0 {
-		t.Errorf("%d subscriptions to more events than fit into an answer are admitted", n)
-	}
+	check.Equalf(t, subscribe(), 0, "subscriptions to more events than fit into an answer are admitted")
 	g.queryRiemann(riemannEvents)
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(t.TempDir()), "*", "view", "riemann.db*"))
 	if err != nil || len(files) == 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -50,9 +51,7 @@ func TestTriggersGrow(t *testing.T) {
 	t.Logf("%d large triggers, then %v; they take %s of %s", created, err,
 		mib(int64(g.metric(`seb_memory_reserved_bytes{class="triggers"}`))), mib(int64(g.metric(`seb_memory_limit_bytes{class="triggers"}`))))
 	g.moreTriggers()
-	if err := g.put("/triggers/one-more", `{"expr":"a"}`); !errors.Is(err, errStateFull) {
-		t.Errorf("one more: %v", err)
-	}
+	check.ErrorIsf(t, g.put("/triggers/one-more", `{"expr":"a"}`), errStateFull, "one more")
 	must.NoError(t, g.put("/topic?topic-name=keyed", `{"settings":{"key-index":"true"}}`))
 	for n := 0; n < entities; n += together {
 		g.events(n)
@@ -87,13 +86,11 @@ func (g *grown) moreTriggers() {
 			case i%10 == 0:
 				text = "all OR (" + text + ")"
 			}
-			expr, err := driplang.Parse(text)
-			must.NoError(g.t, err)
+			expr := must.Get(driplang.Parse(text))(g.t)
 			d := rule.Definition{
 				ID: fmt.Sprintf("small-%05d", n+i), Version: 1, Expr: expr, Fire: rule.OnEdge, TopicID: id.String(), From: []int64{0},
 			}.WithDefaults()
-			value, err := d.Encode()
-			must.NoError(g.t, err)
+			value := must.Get(d.Encode())(g.t)
 			recs = append(recs, record.Record{Key: []byte(d.ID), Value: value, Timestamp: 1})
 		}
 		g.batch("triggers", recs)

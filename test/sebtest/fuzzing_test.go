@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -65,15 +66,11 @@ func TestCut(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	s := Source{B: []byte{7, 1, 200, 2, 1, 2, 18, 5, 5, 3, 'a', 'b'}}
-	if v := s.Byte(); v != 7 {
-		t.Error(v)
-	}
+	check.Equal(t, s.Byte(), 7)
 	if !s.Bool() {
 		t.Error("no bit")
 	}
-	if v := s.Int(100); v != 0 {
-		t.Error(v)
-	}
+	check.Equal(t, s.Int(100), 0)
 	if v := s.Uint64(); v != 0x0201 {
 		t.Errorf("%x", v)
 	}

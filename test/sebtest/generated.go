@@ -14,8 +14,7 @@ import (
 // "<!-- end: NAME -->" with the wanted text. With -update it writes the part.
 func Generated(t *testing.T, file, name, want string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	begin, end := "<!-- begin: "+name+" (generated) -->\n", "<!-- end: "+name+" -->\n"
 	before, rest, hasBegin := strings.Cut(string(text), begin)
 	got, after, hasEnd := strings.Cut(rest, end)
@@ -37,8 +36,7 @@ func Golden(t *testing.T, file, got string) {
 	if *Update {
 		must.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	must.NoError(t, err)
+	want := must.Get(os.ReadFile(file))(t)
 	lines, wanted := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(lines), len(wanted)) {
 		if i >= len(lines) || i >= len(wanted) || lines[i] != wanted[i] {

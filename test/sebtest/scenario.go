@@ -47,8 +47,7 @@ func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) 
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			must.NoError(t, err)
+			text := must.Get(os.ReadFile(file))(t)
 			got := play(t, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), start(t))
 			if *Update {
 				must.NoError(t, os.WriteFile(file, []byte(got), 0o644))

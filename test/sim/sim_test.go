@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/sim"
 )
@@ -67,9 +68,7 @@ func oneSeed(t *testing.T, seed uint64) {
 	}
 	res := sim.Run(cfg, os.Stdout)
 	t.Logf("%+v hash %016x", res.Stats, res.Hash)
-	if res.Err != nil {
-		t.Fatal(res.Err)
-	}
+	must.NoError(t, res.Err)
 }
 
 // TestListThatHidesPuts: a LIST that omits PUTs answered before it began is forbidden for a store

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -57,20 +58,12 @@ func TestEachKindOfFault(t *testing.T) {
 			inner := objstore.NewMemory()
 			s := storetest.NewFaulty(inner, 7, only(c.kind))
 			err := s.Put(t.Context(), "key", body("value"))
-			if !errors.Is(err, c.class) {
-				t.Fatalf("put gives %v", err)
-			}
+			must.ErrorIsf(t, err, c.class, "put")
 			_, err = inner.Get(t.Context(), "key", objstore.Whole)
-			if (err == nil) != c.effect {
-				t.Fatalf("the effect: %v", err)
-			}
+			must.Equalf(t, (err == nil), c.effect, "the effect: %v", err)
 			_, _, err = s.List(t.Context(), objstore.ListOptions{})
-			if !errors.Is(err, c.class) {
-				t.Fatalf("list gives %v", err)
-			}
-			if err := s.Delete(t.Context(), "key"); !errors.Is(err, c.class) {
-				t.Fatalf("delete gives %v", err)
-			}
+			must.ErrorIsf(t, err, c.class, "list")
+			must.ErrorIsf(t, s.Delete(t.Context(), "key"), c.class, "delete")
 			if c.kind != storetest.Truncate && s.Injected(c.kind) != 3 {
 				t.Fatalf("%d faults counted", s.Injected(c.kind))
 			}
@@ -85,8 +78,7 @@ func TestTruncatedBodies(t *testing.T) {
 	must.NoError(t, s.Put(t.Context(), "key", body(value)))
 	lengths := map[int]bool{}
 	for range 50 {
-		o, err := s.Get(t.Context(), "key", objstore.Whole)
-		must.NoError(t, err)
+		o := must.Get(s.Get(t.Context(), "key", objstore.Whole))(t)
 		got, err := read(o)
 		if !errors.Is(err, objstore.ErrNoVerdict) || len(got) >= len(value) || got != value[:len(got)] {
 			t.Fatalf("%q, %v", got, err)
@@ -105,26 +97,17 @@ func TestLateEffectsComeAfterTheAnswer(t *testing.T) {
 		c.LateMax = time.Minute
 		s := storetest.NewFaulty(inner, 7, c)
 		buffer := []byte("value")
-		if err := s.Put(t.Context(), "key", objstore.NewBody(buffer)); !errors.Is(err, objstore.ErrNoVerdict) {
-			t.Fatalf("put gives %v", err)
-		}
+		must.ErrorIsf(t, s.Put(t.Context(), "key", objstore.NewBody(buffer)), objstore.ErrNoVerdict, "put")
 		clear(buffer)
-		if _, err := inner.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
-			t.Fatalf("too early: %v", err)
-		}
+		must.ErrorIsf(t, check.Err(inner.Get(t.Context(), "key", objstore.Whole)), objstore.ErrNotFound, "too early")
 		s.Settle()
-		o, err := inner.Get(t.Context(), "key", objstore.Whole)
-		must.NoError(t, err)
+		o := must.Get(inner.Get(t.Context(), "key", objstore.Whole))(t)
 		if got, err := read(o); got != "value" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if err := s.Delete(t.Context(), "key"); !errors.Is(err, objstore.ErrNoVerdict) {
-			t.Fatalf("delete gives %v", err)
-		}
+		must.ErrorIsf(t, s.Delete(t.Context(), "key"), objstore.ErrNoVerdict, "delete")
 		s.Settle()
-		if _, err := inner.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
-			t.Fatalf("not deleted: %v", err)
-		}
+		must.ErrorIsf(t, check.Err(inner.Get(t.Context(), "key", objstore.Whole)), objstore.ErrNotFound, "not deleted")
 	})
 }
 
@@ -164,9 +147,7 @@ func TestLatency(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := s.Put(ctx, "late", body("x")); !errors.Is(err, objstore.ErrNoVerdict) {
-			t.Fatalf("an ended context gives %v", err)
-		}
+		must.ErrorIsf(t, s.Put(ctx, "late", body("x")), objstore.ErrNoVerdict, "an ended context")
 	})
 }
 
@@ -204,32 +185,24 @@ func TestTheSeedDecides(t *testing.T) {
 
 func TestFaultsChangeAtRunTime(t *testing.T) {
 	s := storetest.NewFaulty(objstore.NewMemory(), 1, only(storetest.Refuse))
-	if err := s.Put(t.Context(), "a", body("x")); !errors.Is(err, objstore.ErrRefused) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, s.Put(t.Context(), "a", body("x")), objstore.ErrRefused)
 	s.SetFaults(storetest.Faults{})
 	must.NoError(t, s.Put(t.Context(), "a", body("x")))
 }
 
 func TestCounter(t *testing.T) {
-	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	disk := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	defer disk.Close()
 	for _, inner := range []objstore.Store{objstore.NewMemory(), disk} {
 		c := storetest.NewCounter(inner)
 		must.NoError(t, c.Put(t.Context(), "a", body("12345")))
 		earlier := c.Counts()
-		if err := c.Put(t.Context(), "a", body("67")); !errors.Is(err, objstore.ErrExists) {
-			t.Fatal(err)
-		}
-		o, err := c.Get(t.Context(), "a", objstore.Range{Offset: 1, Length: 3})
-		must.NoError(t, err)
+		must.ErrorIs(t, c.Put(t.Context(), "a", body("67")), objstore.ErrExists)
+		o := must.Get(c.Get(t.Context(), "a", objstore.Range{Offset: 1, Length: 3}))(t)
 		if got, err := read(o); got != "234" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if _, _, err := c.List(t.Context(), objstore.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get2(c.List(t.Context(), objstore.ListOptions{}))(t)
 		must.NoError(t, c.Delete(t.Context(), "a", "b", "c"))
 		want := storetest.Counts{Puts: 1, Gets: 1, Lists: 1, Deletes: 1, KeysDeleted: 3, BytesPut: 2, BytesGot: 3}
 		if got := c.Counts().Sub(earlier); got != want || got.Requests() != 4 {

@@ -59,8 +59,7 @@ func listPages(t *testing.T, s objstore.Store) {
 	sorted := slices.Sorted(slices.Values(ordered))
 	for limit := 1; limit <= len(sorted)+1; limit++ {
 		wantKeys(t, s, objstore.ListOptions{Max: limit}, sorted...)
-		page, more, err := s.List(within(t), objstore.ListOptions{Max: limit})
-		must.NoError(t, err)
+		page, more := must.Get2(s.List(within(t), objstore.ListOptions{Max: limit}))(t)
 		if len(page) != min(limit, len(sorted)) || more != (limit < len(sorted)) {
 			t.Fatalf("at most %d: %d names, more %v", limit, len(page), more)
 		}
@@ -181,9 +180,7 @@ func mixed(t *testing.T, s objstore.Store) {
 	if n := len(listAll(t, s, objstore.ListOptions{Prefix: "mix/shared/"})); n != steps {
 		t.Fatalf("%d shared names, want %d", n, steps)
 	}
-	if n := len(listAll(t, s, objstore.ListOptions{Prefix: "mix/"})); n != steps+workers*(steps/2) {
-		t.Fatalf("%d names are left, want the shared and the odd ones", n)
-	}
+	must.Equalf(t, len(listAll(t, s, objstore.ListOptions{Prefix: "mix/"})), steps+workers*(steps/2), "names are left")
 }
 
 // mixedStep puts, reads and lists a name, and deletes every other one.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // Run tests the contract. Each call of open returns a new, empty store; it may register its own
@@ -84,9 +85,7 @@ func wantObject(t *testing.T, s objstore.Store, key, want string) {
 
 func wantError(t *testing.T, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("error is %v, want %v", err, want)
-	}
+	must.ErrorIsf(t, err, want, "error")
 	classes := 0
 	for _, class := range []error{objstore.ErrExists, objstore.ErrNotFound, objstore.ErrNoVerdict, objstore.ErrRefused} {
 		if errors.Is(err, class) {

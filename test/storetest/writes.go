@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -100,9 +101,7 @@ func deleteMany(t *testing.T, s objstore.Store) {
 	}
 	inParallel(8, objects, func(i int) {
 		if i%10 == 0 || i > objects-20 { // the others are missing, which is not an error
-			if err := s.Put(within(t), keys[i], objstore.NewBody([]byte("x"))); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, s.Put(within(t), keys[i], objstore.NewBody([]byte("x"))))
 		}
 	})
 	put(t, s, "other", "stays")
@@ -201,9 +200,7 @@ func partsReused(t *testing.T, s objstore.Store) {
 				buffer[i] = byte(w*rounds + round)
 			}
 			body := objstore.NewBody(buffer[:1], buffer[1:size/2], nil, buffer[size/2:])
-			if err := s.Put(within(t), fmt.Sprintf("reused/%d-%d", w, round), body); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, s.Put(within(t), fmt.Sprintf("reused/%d-%d", w, round), body))
 			clear(buffer)
 		}
 	})
@@ -214,9 +211,7 @@ func partsReused(t *testing.T, s objstore.Store) {
 				t.Fatalf("%d bytes, %v", len(data), err)
 			}
 			for i, b := range data {
-				if b != byte(w*rounds+round) {
-					t.Fatalf("writer %d round %d: byte %d is %d", w, round, i, b)
-				}
+				must.Equalf(t, b, byte(w*rounds+round), "writer %d round %d: byte %d", w, round, i)
 			}
 		}
 	}

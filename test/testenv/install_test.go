@@ -11,8 +11,7 @@ import (
 )
 
 func TestRoot(t *testing.T) {
-	root, err := Root()
-	must.NoError(t, err)
+	root := must.Get(Root())(t)
 	if _, err := os.Stat(filepath.Join(root, "test", "testenv")); err != nil {
 		t.Error(err)
 	}
@@ -25,8 +24,7 @@ func TestRoot(t *testing.T) {
 // TestLock checks that the second caller waits for the first.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
-	first, err := lock(name)
-	must.NoError(t, err)
+	first := must.Get(lock(name))(t)
 	got := make(chan error, 1)
 	go func() {
 		unlock, err := lock(name)
@@ -65,8 +63,7 @@ func TestInstall(t *testing.T) {
 		t.Fatalf("failed build: %v", err)
 	}
 	for range 2 {
-		dir, err := Install("client-1", "a client", build(nil))
-		must.NoError(t, err)
+		dir := must.Get(Install("client-1", "a client", build(nil)))(t)
 		if text, err := os.ReadFile(filepath.Join(dir, "client")); err != nil || string(text) != "x" {
 			t.Fatalf("installed: %q, %v", text, err)
 		}

@@ -124,9 +124,7 @@ func (b *InteropBroker) Restart(pause time.Duration) {
 // Stop sends SIGTERM: the broker stores and answers the accepted requests, and ends.
 func (b *InteropBroker) Stop() {
 	b.t.Helper()
-	if code := b.run.Stop(); code != 0 {
-		b.t.Fatalf("the broker ended with code %d:\n%s", code, b.run.Log())
-	}
+	must.Equalf(b.t, b.run.Stop(), 0, "the broker ended with code:\n%s", b.run.Log())
 }
 
 // HTTP returns the URL of the HTTP API; it changes with each start.
@@ -136,7 +134,6 @@ func (b *InteropBroker) HTTP() string { return b.http }
 func (b *InteropBroker) Log() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	text, err := os.ReadFile(b.log.Name())
-	must.NoError(b.t, err)
+	text := must.Get(os.ReadFile(b.log.Name()))(b.t)
 	return strings.TrimSpace(string(text))
 }

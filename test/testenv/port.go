@@ -46,7 +46,6 @@ func FreeAddress() (string, error) {
 // PortForTest returns a port of [FreePort].
 func PortForTest(t testing.TB) int {
 	t.Helper()
-	port, err := FreePort()
-	must.NoError(t, err)
+	port := must.Get(FreePort())(t)
 	return port
 }

@@ -63,8 +63,7 @@ func Program(t testing.TB, flags ...string) string {
 	if path, ok := programs.paths[key]; ok {
 		return path
 	}
-	path, err := linked(key, flags)
-	must.NoError(t, err)
+	path := must.Get(linked(key, flags))(t)
 	programs.paths[key] = path
 	return path
 }

@@ -80,8 +80,7 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 func CountedS3(t testing.TB) *S3Proxy {
 	t.Helper()
 	server := S3ForTest(t)
-	p, err := NewS3Proxy(server.Endpoint)
-	must.NoError(t, err)
+	p := must.Get(NewS3Proxy(server.Endpoint))(t)
 	t.Cleanup(p.Close)
 	p.dir = server.dir
 	must.NoError(t, errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", AccessKey), os.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)))

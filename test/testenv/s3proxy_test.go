@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -13,13 +14,11 @@ import (
 func open(t *testing.T) (*testenv.S3Proxy, objstore.Store) {
 	t.Helper()
 	server := testenv.S3ForTest(t)
-	p, err := testenv.NewS3Proxy(server.Endpoint)
-	must.NoError(t, err)
+	p := must.Get(testenv.NewS3Proxy(server.Endpoint))(t)
 	t.Cleanup(p.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
-	s, err := objstore.Open(t.Context(), p.Spec("a/b"), objstore.Options{})
-	must.NoError(t, err)
+	s := must.Get(objstore.Open(t.Context(), p.Spec("a/b"), objstore.Options{}))(t)
 	return p, s
 }
 
@@ -37,28 +36,20 @@ func TestRequestsAreCounted(t *testing.T) {
 	b, err := io.ReadAll(o.Body)
 	do(err)
 	do(o.Body.Close())
-	if string(b) != "nine char" {
-		t.Errorf("read %q through the proxy", b)
-	}
+	check.Equalf(t, string(b), "nine char", "read %q through the proxy", b)
 	before := p.Counts()
 	_, _, err = s.List(t.Context(), objstore.ListOptions{Prefix: "s0000/wal/"})
 	do(err)
 	do(s.Delete(t.Context(), "s0000/wal/1/1", "s0000/wal/1/2"))
 	do(s.Delete(t.Context(), "s0000/snap/1"))
 
-	if got, want := p.Counts().Sub(before).String(), "1 DELETE many, 1 DELETE snap, 1 LIST wal"; got != want {
-		t.Errorf("counted %q, want %q", got, want)
-	}
+	check.Equalf(t, p.Counts().Sub(before).String(), "1 DELETE many, 1 DELETE snap, 1 LIST wal", "counted")
 	all := p.Counts()
 	if all.Of(testenv.Put) != 3 || all.Of(testenv.Put, "wal") != 2 || all.Of(testenv.Get, "wal", "pack") != 1 || all.Total() != 7 {
 		t.Errorf("counted %v", all)
 	}
-	if got := all.Without("wal", "many").String(); got != "1 DELETE snap, 1 PUT snap" {
-		t.Errorf("without slots: %q", got)
-	}
-	if got, want := p.Puts()["wal"], (testenv.S3Sizes{Count: 2, Bytes: 13, Max: 9}); got != want {
-		t.Errorf("bodies %+v, want %+v", got, want)
-	}
+	check.Equalf(t, all.Without("wal", "many").String(), "1 DELETE snap, 1 PUT snap", "without slots")
+	check.Equalf(t, p.Puts()["wal"], (testenv.S3Sizes{Count: 2, Bytes: 13, Max: 9}), "bodies")
 }
 
 func TestSetDelay(t *testing.T) {
@@ -73,9 +64,7 @@ func TestSetDelay(t *testing.T) {
 	const longer = 3 * delay
 	p.SetDelayOf(testenv.List, longer)
 	begin = time.Now()
-	if _, _, err := s.List(t.Context(), objstore.ListOptions{Prefix: "s0000/wal/"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(s.List(t.Context(), objstore.ListOptions{Prefix: "s0000/wal/"}))(t)
 	if took := time.Since(begin); took < longer {
 		t.Errorf("a LIST took %v", took)
 	}

@@ -76,8 +76,7 @@ func S3ForTest(t testing.TB, args ...string) *S3Server {
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	s, err := StartS3(t.Context(), t.TempDir(), args...)
-	must.NoError(t, err)
+	s := must.Get(StartS3(t.Context(), t.TempDir(), args...))(t)
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)

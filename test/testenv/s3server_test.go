@@ -9,25 +9,22 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestServerKeepsObjectsAfterKill(t *testing.T) {
 	server := testenv.S3ForTest(t)
-	store, err := objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	must.NoError(t, err)
+	store := must.Get(objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 	must.NoError(t, store.Put(t.Context(), "key", objstore.NewBody([]byte("value"))))
 	if err := server.Restart(t.Context()); err == nil {
 		t.Fatal("Restart accepted a running server")
 	}
 	must.NoError(t, server.Kill())
-	if _, err := store.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNoVerdict) {
-		t.Fatalf("a dead server gives %v", err)
-	}
+	must.ErrorIsf(t, check.Err(store.Get(t.Context(), "key", objstore.Whole)), objstore.ErrNoVerdict, "a dead server")
 	must.NoError(t, server.Restart(t.Context()))
-	object, err := store.Get(t.Context(), "key", objstore.Whole)
-	must.NoError(t, err)
+	object := must.Get(store.Get(t.Context(), "key", objstore.Whole))(t)
 	data, err := io.ReadAll(object.Body)
 	if err := errors.Join(err, object.Body.Close()); err != nil || string(data) != "value" {
 		t.Fatalf("%q, %v", data, err)

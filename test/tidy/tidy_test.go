@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -14,11 +15,9 @@ const root = "../.."
 
 func loadRepository(t *testing.T) *Tree {
 	t.Helper()
-	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	must.NoError(t, err)
+	gomod := must.Get(os.ReadFile(filepath.Join(root, "go.mod")))(t)
 	first, _, _ := strings.Cut(string(gomod), "\n")
-	tree, err := Load(root, strings.TrimSpace(strings.TrimPrefix(first, "module ")))
-	must.NoError(t, err)
+	tree := must.Get(Load(root, strings.TrimSpace(strings.TrimPrefix(first, "module "))))(t)
 	return tree
 }
 
@@ -42,9 +41,6 @@ func TestContinuousIntegrationRunsTheTestCommand(t *testing.T) {
 	if !strings.HasSuffix(strings.TrimSpace(script), "\nexec make test") {
 		t.Errorf(".ci/run does not end in make test:\n%s", script)
 	}
-	info, err := os.Stat(filepath.Join(root, ".ci/run"))
-	must.NoError(t, err)
-	if info.Mode()&0o111 != 0o111 {
-		t.Errorf(".ci/run has mode %v: not executable", info.Mode())
-	}
+	info := must.Get(os.Stat(filepath.Join(root, ".ci/run")))(t)
+	check.Equalf(t, info.Mode()&0o111, 0o111, ".ci/run has mode %v: not executable", info.Mode())
 }

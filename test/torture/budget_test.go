@@ -56,10 +56,8 @@ func (c *skipping) reading() log.Reading {
 // budgeted opens a broker with a budget at the clock.
 func budgeted(t *testing.T, p *testenv.S3Proxy, c *skipping, dir, prefix, budget string) *node.Node {
 	t.Helper()
-	s, err := cost.ParseSetting(budget)
-	must.NoError(t, err)
-	n, err := node.Open(t.Context(), node.Options{Bucket: p.Spec(prefix), DataDir: dir, PutBudget: s, CostClock: c.now, Clocks: c.reading})
-	must.NoError(t, err)
+	s := must.Get(cost.ParseSetting(budget))(t)
+	n := must.Get(node.Open(t.Context(), node.Options{Bucket: p.Spec(prefix), DataDir: dir, PutBudget: s, CostClock: c.now, Clocks: c.reading}))(t)
 	return n
 }
 
@@ -90,9 +88,7 @@ func TestBudgetOfSparseEvents(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, err := n.CreateTopic(t.Context(), "events", broker.TopicSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.CreateTopic(t.Context(), "events", broker.TopicSpec{}))(t)
 	n.Cost().Sample() // the budget counts from here on
 	p.SetDelay(60 * time.Millisecond)
 	before, began := p.Counts(), c.now()

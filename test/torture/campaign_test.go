@@ -157,14 +157,12 @@ func TestHistory(t *testing.T) {
 	if *historyFlag == "" {
 		t.Skip("-history is not given")
 	}
-	violations, stats, err := history.CheckFile(*historyFlag, true)
-	must.NoError(t, err)
+	violations, stats := must.Get2(history.CheckFile(*historyFlag, true))(t)
 	t.Logf("%+v", stats)
 	for _, v := range violations {
 		t.Error(v)
 	}
-	f, err := os.Open(*historyFlag)
-	must.NoError(t, err)
+	f := must.Get(os.Open(*historyFlag))(t)
 	defer f.Close()
 	l, err := history.Linear(f, exactTime)
 	t.Logf("%+v, %v", l, err)
@@ -179,8 +177,7 @@ func TestNoFailpointsInTheProgram(t *testing.T) {
 		flags []string
 		want  bool
 	}{{nil, false}, {failing, true}} {
-		text, err := os.ReadFile(testenv.Program(t, c.flags...))
-		must.NoError(t, err)
+		text := must.Get(os.ReadFile(testenv.Program(t, c.flags...)))(t)
 		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
 			if bytes.Contains(text, []byte(name)) != c.want {
 				t.Errorf("built with %q: has %q: %v", c.flags, name, !c.want)

@@ -57,8 +57,7 @@ func TestMutants(t *testing.T) {
 // mutantsOfTheCore are those that need neither wrong clocks nor triggers.
 func mutantsOfTheCore(t *testing.T) []string {
 	t.Helper()
-	all, err := mutants.All()
-	must.NoError(t, err)
+	all := must.Get(mutants.All())(t)
 	var names []string
 	for _, m := range all {
 		if slices.ContainsFunc(m.Seeds, func(s mutants.Seeds) bool { return s.Kind == "default" || s.Kind == "losses" }) {
@@ -71,15 +70,11 @@ func mutantsOfTheCore(t *testing.T) []string {
 // mutated builds the program with a mutant.
 func mutated(t *testing.T, name string) string {
 	t.Helper()
-	m, err := mutants.Named(name)
-	must.NoError(t, err)
-	root, err := testenv.Root()
-	must.NoError(t, err)
+	m := must.Get(mutants.Named(name))(t)
+	root := must.Get(testenv.Root())(t)
 	dir := t.TempDir()
-	overlay, err := m.Overlay(root, dir)
-	must.NoError(t, err)
-	path, err := testenv.Build(dir, "-tags", "failpoints", "-overlay", overlay)
-	must.NoError(t, err)
+	overlay := must.Get(m.Overlay(root, dir))(t)
+	path := must.Get(testenv.Build(dir, "-tags", "failpoints", "-overlay", overlay))(t)
 	return path
 }
 
@@ -100,8 +95,7 @@ func kafkaPlan(seed uint64, length time.Duration) *plan {
 
 // finds returns the violation that a run detects.
 func (w *shared) finds(t *testing.T, p *plan) string {
-	r, violations, err := w.try(t.Context(), p, func(*run) {}, func() bool { return false })
-	must.NoError(t, err)
+	r, violations := must.Get2(w.try(t.Context(), p, func(*run) {}, func() bool { return false }))(t)
 	defer r.remove(t)
 	switch {
 	case len(violations) > 0:

@@ -231,14 +231,11 @@ func serve(t *testing.T, o node.Options, h httpapi.Options) *served {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	n, err := node.Open(ctx, o)
-	must.NoError(t, err)
+	n := must.Get(node.Open(ctx, o))(t)
 	h.Auth = auth.New(auth.Options{Broker: n.Broker, RootKey: originalKey})
 	t.Cleanup(h.Auth.Close)
-	api, err := httpapi.New(n.Broker, h)
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	api := must.Get(httpapi.New(n.Broker, h))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &served{t: t, node: n, http: api.Server(), done: make(chan struct{}), url: "http://" + l.Addr().String()}
 	go func() {
 		defer close(s.done)
@@ -269,8 +266,7 @@ func (s *served) stop() {
 // all reads a topic from its start like a consumer.
 func (c *original) all(t *testing.T, topic string, in reads) [][]byte {
 	t.Helper()
-	end, err := c.nextOffset(topic)
-	must.NoError(t, err)
+	end := must.Get(c.nextOffset(topic))(t)
 	var values [][]byte
 	for uint64(len(values)) < end {
 		some, err := c.records(topic, uint64(len(values)), in)

@@ -34,8 +34,7 @@ func (c *counted) take() testenv.S3Counts {
 
 func open(t *testing.T, spec string, wait time.Duration) *node.Node {
 	t.Helper()
-	n, err := node.Open(t.Context(), node.Options{Bucket: spec, DataDir: t.TempDir(), BatchWait: wait})
-	must.NoError(t, err)
+	n := must.Get(node.Open(t.Context(), node.Options{Bucket: spec, DataDir: t.TempDir(), BatchWait: wait}))(t)
 	t.Cleanup(func() { n.Close(context.Background()) })
 	return n
 }

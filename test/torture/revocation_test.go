@@ -65,9 +65,7 @@ func TestRevocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for topic, n := range map[string]int{busyTopic: busyPartitions, quietTopic: 1} {
-		if _, err := w.root.CreateTopic(t.Context(), topic, client.TopicSpec{Partitions: n}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.root.CreateTopic(t.Context(), topic, client.TopicSpec{Partitions: n}))(t)
 	}
 	other := w.open("other")
 	other.busy()
@@ -104,8 +102,7 @@ func (w *revocations) serve(dir, name string, args ...string) {
 	}, append([]string{"--bucket", filepath.Join(dir, "bucket"), "--data-dir", data, "--http-port", "0", "--kafka-listen", "127.0.0.1:0"}, args...)...)
 	must.NoError(w, err)
 	w.Cleanup(b.Kill)
-	address, err := b.Address(data)
-	must.NoError(w, err)
+	address := must.Get(b.Address(data))(w)
 	w.sites = append(w.sites, site{name, address, <-kafka})
 }
 
@@ -118,9 +115,7 @@ func (w *revocations) round(id string) {
 	at := time.Now()
 	for n := range int32(busyPartitions) {
 		mark := []record.Record{{Value: []byte("revoked " + id)}}
-		if _, err := w.root.Produce(w.Context(), busyTopic, mark, client.ProduceOptions{Partition: &n}); err != nil {
-			w.Fatal(err)
-		}
+		must.Get(w.root.Produce(w.Context(), busyTopic, mark, client.ProduceOptions{Partition: &n}))(w)
 	}
 	for what, end := range c.ends {
 		select {
@@ -187,8 +182,7 @@ type busyClients struct {
 // open creates a token and starts its clients.
 func (w *revocations) open(id string) *busyClients {
 	w.Helper()
-	token, err := w.root.CreateToken(w.Context(), client.TokenSpec{ID: id, Scopes: api.Scopes{Read: []string{"*"}, Write: []string{busyTopic}}})
-	must.NoError(w, err)
+	token := must.Get(w.root.CreateToken(w.Context(), client.TokenSpec{ID: id, Scopes: api.Scopes{Read: []string{"*"}, Write: []string{busyTopic}}}))(w)
 	c := &busyClients{
 		w: w, id: id, key: token.Secret, ends: map[string]chan time.Time{}, links: map[string]*links{}, received: map[string]*atomic.Int64{},
 		acked: map[string]bool{},
@@ -259,8 +253,7 @@ func (c *busyClients) mustNotSee(what, text string) {
 
 // read reads over HTTP until the answer ends.
 func (c *busyClients) read(what string, s site, accept, query string) {
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, s.http+"/records?"+query, nil)
-	must.NoError(c.w, err)
+	req := must.Get(http.NewRequestWithContext(c.ctx, http.MethodGet, s.http+"/records?"+query, nil))(c.w)
 	req.Header = http.Header{"Authorization": {"Bearer " + c.key}, "Accept": {accept}}
 	end := make(chan time.Time, 1)
 	c.ends[what] = end

@@ -49,8 +49,7 @@ func TestRiemannKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	address, err := testenv.FreeAddress()
-	must.NoError(t, err)
+	address := must.Get(testenv.FreeAddress())(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -97,10 +96,8 @@ func riemannServe(t *testing.T, dir, address string, env ...string) *testenv.Bro
 // riemannCheck compares the topic with the acknowledgements.
 func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*riemannClient) {
 	t.Helper()
-	url, err := b.Address(dataDir)
-	must.NoError(t, err)
-	c, err := client.New(url, client.Options{APIKey: riemannKey})
-	must.NoError(t, err)
+	url := must.Get(b.Address(dataDir))(t)
+	c := must.Get(client.New(url, client.Options{APIKey: riemannKey}))(t)
 	defer c.Close()
 	var topic *riemannTopic
 	var indexed map[string]int64
@@ -147,8 +144,7 @@ type riemannTopic struct {
 // riemannEnd returns the end of the topic.
 func riemannEnd(t *testing.T, c *client.Client) int64 {
 	t.Helper()
-	topic, err := c.Topic(t.Context(), "riemann")
-	must.NoError(t, err)
+	topic := must.Get(c.Topic(t.Context(), "riemann"))(t)
 	return topic.Partitions[0].Next
 }
 
@@ -188,8 +184,7 @@ func riemannRead(t *testing.T, c *client.Client) *riemannTopic {
 // riemannIndex returns the newest event of each client in the index.
 func riemannIndex(t *testing.T, c *client.Client) map[string]int64 {
 	t.Helper()
-	x, err := c.RiemannIndex(t.Context(), `service = "beat"`)
-	must.NoError(t, err)
+	x := must.Get(c.RiemannIndex(t.Context(), `service = "beat"`))(t)
 	indexed := map[string]int64{}
 	for _, text := range x.Events {
 		var e struct {

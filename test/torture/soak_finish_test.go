@@ -129,11 +129,8 @@ func (s *soak) judge(p *ledger) (*judge, error) {
 // the names were garbage when it began.
 func (s *soak) rounds(names []string) (garbage []string) {
 	begin := time.Now()
-	write := func() {
-		must.NoError(s.t, s.l.send(s.l.topics[6], s.l.safe, 1))
-	}
-	text, err := s.p.metrics(s.current)
-	must.NoError(s.t, err)
+	write := func() { must.NoError(s.t, s.l.send(s.l.topics[6], s.l.safe, 1)) }
+	text := must.Get(s.p.metrics(s.current))(s.t)
 	current := uint32(value(text, "seb_log_epoch"))
 	epoch, from := s.p.newestSnapshot()
 	for epoch != current { // the broker may have just begun its epoch

@@ -21,8 +21,7 @@ func TestFollower(t *testing.T) {
 	p := newFixture(t)
 	b := p.serve()
 	busy := &ledger{name: "busy", unknown: map[int]bool{}}
-	l, err := newLoad(b.address, []*ledger{busy})
-	must.NoError(t, err)
+	l := must.Get(newLoad(b.address, []*ledger{busy}))(t)
 	must.NoError(t, l.create(busy))
 	before := p.proxy.Counts()
 	for range 4 { // in parallel, so that every object has some

@@ -69,8 +69,7 @@ func (p *fixture) serve(args ...string) *process {
 	p.t.Helper()
 	begin := time.Now()
 	b := p.launch(args...)
-	address, err := b.Address(p.dataDir())
-	must.NoError(p.t, err)
+	address := must.Get(b.Address(p.dataDir()))(p.t)
 	return &process{b, address, time.Since(begin)}
 }
 

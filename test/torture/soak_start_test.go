@@ -32,8 +32,7 @@ func (h *packed) open(o node.Options) *node.Node {
 	h.p.t.Helper()
 	o.Bucket, o.DataDir, o.CacheDir, o.CacheBytes = h.p.proxy.Spec(prefix), h.p.t.TempDir(), h.p.t.TempDir(), 1<<30
 	o.BatchWait, o.SnapshotSlots = node.BatchNone, h.slots
-	n, err := node.Open(h.p.t.Context(), o)
-	must.NoError(h.p.t, err)
+	n := must.Get(node.Open(h.p.t.Context(), o))(h.p.t)
 	return n
 }
 
@@ -51,9 +50,7 @@ func (h *packed) write(n *node.Node, from, topics, bytes int) {
 		}
 	}
 	for _, r := range n.Submit(t.Context(), appends).Wait(t.Context()) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		must.NoError(t, r.Err)
 	}
 }
 

@@ -296,8 +296,7 @@ func (s *soak) packsAllowed() int {
 
 // liveBytes returns the bytes of all readable records.
 func (s *soak) liveBytes() (n int64) {
-	all, err := s.l.reader.Topics(context.Background())
-	must.NoError(s.t, err)
+	all := must.Get(s.l.reader.Topics(context.Background()))(s.t)
 	for _, t := range all {
 		n += t.Partitions[0].Bytes
 	}
@@ -325,8 +324,7 @@ func (s *soak) settleGroups(cancel context.CancelFunc) {
 
 // metrics checks that no alarm was counted, and prints the metrics of merging.
 func (s *soak) metrics() {
-	text, err := s.p.metrics(s.current)
-	must.NoError(s.t, err)
+	text := must.Get(s.p.metrics(s.current))(s.t)
 	var parts []string
 	for _, name := range []string{
 		"seb_log_alarms_total", "seb_merge_packs_total", "seb_merge_bytes_total", "seb_merge_failures_total", "seb_compactions_total",

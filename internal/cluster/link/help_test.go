@@ -43,8 +43,7 @@ type end struct {
 // listen listens on a port that nothing else takes once it is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", testenv.PortForTest(t)))
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", fmt.Sprint("127.0.0.1:", testenv.PortForTest(t))))(t)
 	return l
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -33,8 +34,7 @@ func example(node, run byte) cluster.Registration {
 
 func encode(t testing.TB, r cluster.Registration) []byte {
 	t.Helper()
-	b, err := link.Encode(&r)
-	must.NoError(t, err)
+	b := must.Get(link.Encode(&r))(t)
 	return b
 }
 
@@ -103,13 +103,9 @@ func TestDamagedRegistrations(t *testing.T) {
 				t.Fatalf("byte %d changed: %+v, %v", i, r, err)
 			}
 		}
-		if _, err := link.Decode(good[:i]); !errors.Is(err, link.ErrDamaged) {
-			t.Fatalf("the first %d of %d bytes: %v", i, len(good), err)
-		}
+		must.ErrorIsf(t, check.Err(link.Decode(good[:i])), link.ErrDamaged, "the first %d of %d bytes", i, len(good))
 	}
-	if _, err := link.Decode(append(bytes.Clone(good), 0)); !errors.Is(err, link.ErrDamaged) {
-		t.Errorf("a byte more: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(link.Decode(append(bytes.Clone(good), 0))), link.ErrDamaged, "a byte more")
 	if _, err := link.Decode(make([]byte, link.RegistrationMax+1)); !errors.Is(err, link.ErrDamaged) || !strings.Contains(err.Error(), "more than 4096 bytes") {
 		t.Errorf("too long: %v", err)
 	}
@@ -136,16 +132,12 @@ func TestRegistrationObjects(t *testing.T) {
 	}
 	other := a
 	other.Name = "other"
-	if err := link.Put(ctx, store, &other); !errors.Is(err, objstore.ErrExists) {
-		t.Errorf("another registration of the same run: %v", err)
-	}
+	check.ErrorIsf(t, link.Put(ctx, store, &other), objstore.ErrExists, "another registration of the same run")
 	must.NoError(t, link.Put(ctx, store, &b))
 	if got, err := link.Get(ctx, store, b.Run); err != nil || !reflect.DeepEqual(got, b) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := link.Get(ctx, store, example(3, 3).Run); !errors.Is(err, objstore.ErrNotFound) {
-		t.Errorf("an unknown run: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(link.Get(ctx, store, example(3, 3).Run)), objstore.ErrNotFound, "an unknown run")
 	// The object of one run under the name of another, garbage, and a name that is not of a run.
 	moved, damaged := link.Key(example(4, 4).Run), link.Key(example(5, 5).Run)
 	for key, body := range map[string][]byte{moved: encode(t, a), damaged: []byte("garbage"), "peer/unknown": encode(t, a), "probe/x": nil} {

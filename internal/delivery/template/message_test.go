@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -32,9 +33,7 @@ func TestDefaultBody(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}
-		if m.MessageID() != tt.id {
-			t.Errorf("%s has the ID %s, want %s", tt.state, m.MessageID(), tt.id)
-		}
+		check.Equalf(t, m.MessageID(), tt.id, "%s has the ID", tt.state)
 		var f webhook.Firing
 		if err := json.Unmarshal(got, &f); err != nil || f.Data.Witness[1].Offset != 42 || f.Version != webhook.Version {
 			t.Errorf("read back: %+v, %v", f, err)

@@ -196,8 +196,7 @@ func TestFaultsWithAMessage(t *testing.T) {
 // TestEscaping: no event data can change the structure of a template's JSON or HTML.
 func TestEscaping(t *testing.T) {
 	for _, value := range []string{`","admin":true,"x":"`, `\`, "\n\x00", "\u2028", `"}`, "</script>", "<b>", `" onclick="x`, "&amp;", "\ufffd"} {
-		data, err := json.Marshal(map[string]any{"name": value, "tags": []any{value, value}})
-		must.NoError(t, err)
+		data := must.Get(json.Marshal(map[string]any{"name": value, "tags": []any{value, value}}))(t)
 		m := sample()
 		m.Witness = []webhook.Event{{Event: "e", Data: data}}
 		out := execute(t, `{"name": "{{.Witness.e.Data.name}}", "short": "{{truncate 100 .Witness.e.Data.name}}"}`, template.TypeJSON, m)
@@ -217,10 +216,8 @@ func TestEscaping(t *testing.T) {
 
 func execute(t testing.TB, text, contentType string, m *template.Message) []byte {
 	t.Helper()
-	tmpl, err := template.ParseTemplate(text, contentType, nil)
-	must.NoError(t, err)
-	out, err := tmpl.Execute(m)
-	must.NoError(t, err)
+	tmpl := must.Get(template.ParseTemplate(text, contentType, nil))(t)
+	out := must.Get(tmpl.Execute(m))(t)
 	return out
 }
 
@@ -231,8 +228,7 @@ func TestExecutionIsBounded(t *testing.T) {
 	for i := range 20_000 {
 		object[fmt.Sprint(i)] = i
 	}
-	large, err := json.Marshal(object)
-	must.NoError(t, err)
+	large := must.Get(json.Marshal(object))(t)
 	m := sample()
 	m.Witness = []webhook.Event{
 		{Event: "l", Data: json.RawMessage(list)},

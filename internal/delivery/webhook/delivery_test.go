@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -20,8 +21,7 @@ func TestDelivery(t *testing.T) {
 		"retries": ["5s", "1h30m", "1d"]
 	}`))
 	must.NoError(t, err)
-	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
-	must.NoError(t, err)
+	plan := must.Get(d.Plan(webhook.Policy{}, []string{"signup"}))(t)
 	night := noon.Add(9 * time.Hour) // 23:00 in Berlin
 	if plan.Rules.Cap != (webhook.Cap{Count: 2, Per: 7 * 24 * time.Hour}) || !plan.Rules.Next(night, nil).Equal(night.Add(8*time.Hour)) {
 		t.Errorf("rules %+v", plan.Rules)
@@ -49,8 +49,7 @@ func TestDelivery(t *testing.T) {
 
 func TestDeliveryDefaults(t *testing.T) {
 	for text, attempts := range map[string]int{"": 10, `, "retries": null`: 10, `, "retries": []`: 1} {
-		d, err := webhook.ParseDelivery([]byte(`{"url": "https://example.com", "secrets": ["` + secret.Reveal() + `"]` + text + `}`))
-		must.NoError(t, err)
+		d := must.Get(webhook.ParseDelivery([]byte(`{"url": "https://example.com", "secrets": ["` + secret.Reveal() + `"]` + text + `}`)))(t)
 		plan, err := d.Plan(webhook.Policy{}, nil)
 		if err != nil || len(plan.Backoff.Delays) != attempts || plan.Rules != (webhook.Rules{}) {
 			t.Errorf("%s: %+v, %v", text, plan, err)
@@ -60,8 +59,7 @@ func TestDeliveryDefaults(t *testing.T) {
 
 // TestDeliveryToTopic: a topic replaces the URL, with the same rules.
 func TestDeliveryToTopic(t *testing.T) {
-	d, err := webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`))
-	must.NoError(t, err)
+	d := must.Get(webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`)))(t)
 	plan, err := d.Plan(webhook.Policy{}, nil)
 	if err != nil || plan.Topic != "mails" || plan.Target != nil || plan.Rules.Cap.Count != 2 {
 		t.Errorf("%+v, %v", plan, err)
@@ -132,8 +130,6 @@ func TestCapSpan(t *testing.T) {
 		`{"topic": "x", "frequency_cap": {"count": 1, "per": "7d"}}`:    7 * 24 * time.Hour,
 		`{"topic": "x", "frequency_cap": {"count": 1, "per": "never"}}`: webhook.CapPerMax,
 	} {
-		if got := webhook.CapSpan([]byte(text)); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
+		check.Equalf(t, webhook.CapSpan([]byte(text)), want, "%s", text)
 	}
 }

@@ -19,13 +19,10 @@ import (
 
 // TestDocumentedExamples: the code matches the examples and tables of docs/guide/webhooks.md.
 func TestDocumentedExamples(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/guide/webhooks.md")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("../../../docs/guide/webhooks.md"))(t)
 	doc := string(text)
 	blocks := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(doc, -1)
-	if len(blocks) != 6 {
-		t.Fatalf("%d code blocks, want request, receiver, delivery, template and two triggers", len(blocks))
-	}
+	must.Equalf(t, len(blocks), 6, "code blocks, want request, receiver, delivery, template and two triggers")
 
 	_, request, _ := strings.Cut(blocks[0][1], "\n\n")
 	var f signed.Firing
@@ -38,16 +35,14 @@ func TestDocumentedExamples(t *testing.T) {
 		t.Errorf("the body is %s, %v\nwant %s", got, err, request)
 	}
 
-	d, err := webhook.ParseDelivery([]byte(strings.Replace(blocks[2][1], "whsec_…", secret.Reveal(), 1)))
-	must.NoError(t, err)
+	d := must.Get(webhook.ParseDelivery([]byte(strings.Replace(blocks[2][1], "whsec_…", secret.Reveal(), 1))))(t)
 	d.Headers["Authorization"] = "x"
 	if _, err := d.Plan(webhook.Policy{}, []string{"signup"}); err != nil {
 		t.Error(err)
 	}
 
 	d.Template = blocks[3][1]
-	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
-	must.NoError(t, err)
+	plan := must.Get(d.Plan(webhook.Policy{}, []string{"signup"}))(t)
 	want := "Hello Ada,\nyou signed up on 24 April and have not made a project yet.\nYour plan includes a call with us.\n"
 	if got, err := plan.Target.Body(m); err != nil || string(got) != want {
 		t.Errorf("the output of the template is %q, %v", got, err)
@@ -65,8 +60,7 @@ func checkService(t *testing.T, text string) {
 		Deliver map[string]any
 	}
 	must.NoError(t, yaml.Unmarshal([]byte(strings.Replace(text, "${SECRET}", secret.Reveal(), 1)), &trigger))
-	deliver, err := json.Marshal(trigger.Deliver)
-	must.NoError(t, err)
+	deliver := must.Get(json.Marshal(trigger.Deliver))(t)
 	d, err := webhook.ParseDelivery([]byte(os.Expand(string(deliver), func(string) string { return "x" })))
 	if err == nil {
 		_, err = d.Plan(webhook.Policy{}, []string{trigger.Expr})

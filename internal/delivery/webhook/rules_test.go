@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 func quietHours(t testing.TB, from, to, zone string) webhook.QuietHours {
 	t.Helper()
-	q, err := webhook.ParseQuietHours(from, to, zone)
-	must.NoError(t, err)
+	q := must.Get(webhook.ParseQuietHours(from, to, zone))(t)
 	return q
 }
 
@@ -62,8 +62,7 @@ func TestQuietHours(t *testing.T) {
 // several zones in a year.
 func TestQuietHoursAgainstClocks(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca", "America/St_Johns", "UTC"} {
-		loc, err := time.LoadLocation(zone)
-		must.NoError(t, err)
+		loc := must.Get(time.LoadLocation(zone))(t)
 		for _, hours := range [][2]string{{"22:00", "07:00"}, {"23:30", "02:30"}, {"02:00", "03:00"}, {"00:00", "01:15"}, {"01:45", "01:44"}} {
 			q := quietHours(t, hours[0], hours[1], zone)
 			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -148,9 +147,7 @@ func TestCap(t *testing.T) {
 		{"times after now", hourly, ago(-time.Minute, -2*time.Minute), 61 * time.Minute},
 	} {
 		before := slices.Clone(tt.past)
-		if got := tt.cap.Next(noon, tt.past); got.Sub(noon) != tt.wait {
-			t.Errorf("%s: after %v, want %v", tt.name, got.Sub(noon), tt.wait)
-		}
+		check.Equalf(t, tt.cap.Next(noon, tt.past).Sub(noon), tt.wait, "%s: after", tt.name)
 		if !slices.Equal(before, tt.past) {
 			t.Errorf("%s: past was modified", tt.name)
 		}
@@ -175,9 +172,7 @@ func TestCooldown(t *testing.T) {
 		{c, noon.Add(-time.Hour), false},
 		{0, noon, false},
 	} {
-		if got := tt.c.Suppresses(noon, tt.last); got != tt.want {
-			t.Errorf("%v after %v: %v", tt.c, noon.Sub(tt.last), got)
-		}
+		check.Equalf(t, tt.c.Suppresses(noon, tt.last), tt.want, "%v after %v", tt.c, noon.Sub(tt.last))
 	}
 }
 

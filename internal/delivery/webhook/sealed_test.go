@@ -7,17 +7,16 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 // TestStoredForm: a client cannot give the encrypted form, in whole or in part. The broker shows it
 // masked, and reads its rules without the key.
 func TestStoredForm(t *testing.T) {
-	ring, err := secrets.Parse(secrets.NewKey().Reveal())
-	must.NoError(t, err)
+	ring := must.Get(secrets.Parse(secrets.NewKey().Reveal()))(t)
 	given := `{"url":"https://x.example","secrets":["whsec_Q0FOQVJZLXdlYmhvb2stc2VjcmV0LTAwMDE="],"headers":{"A":"v"},"frequency_cap":{"count":1,"per":"2d"},"quiet_hours":{"from":"22:00","to":"08:00","zone":"UTC"}}`
-	sealed, err := ring.Seal(secrets.Place{Cluster: "c", Trigger: "t"}, []byte(given))
-	must.NoError(t, err)
+	sealed := must.Get(ring.Seal(secrets.Place{Cluster: "c", Trigger: "t"}, []byte(given)))(t)
 	var parts map[string]json.RawMessage
 	must.NoError(t, json.Unmarshal(sealed, &parts))
 	for name, text := range map[string]string{
@@ -28,15 +27,12 @@ func TestStoredForm(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d, err := ParseStored(sealed)
-	must.NoError(t, err)
+	d := must.Get(ParseStored(sealed))(t)
 	shown, err := json.Marshal(d)
 	if want := `"headers":{"A":"***"},"secrets":["whsec_***"]`; err != nil || !strings.Contains(string(shown), want) || strings.Contains(string(shown), "seb") {
 		t.Errorf("shown as %s, %v", shown, err)
 	}
-	if span := CapSpan(sealed); span != 48*time.Hour {
-		t.Errorf("cap of %v", span)
-	}
+	check.Equalf(t, CapSpan(sealed), 48*time.Hour, "cap of")
 	if QuietOf(sealed) == (QuietHours{}) {
 		t.Error("no quiet hours")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 	signed "github.com/sebbroker/seb/webhook"
@@ -31,16 +32,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func policy(t testing.TB, list ...string) webhook.Policy {
 	t.Helper()
-	p, err := webhook.ParsePolicy(list)
-	must.NoError(t, err)
+	p := must.Get(webhook.ParsePolicy(list))(t)
 	return p
 }
 
 // newSender returns a Sender that is closed at the end of the test.
 func newSender(t testing.TB, o webhook.Options) *webhook.Sender {
 	t.Helper()
-	s, err := webhook.NewSender(o)
-	must.NoError(t, err)
+	s := must.Get(webhook.NewSender(o))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -56,8 +55,7 @@ func target(t testing.TB, c webhook.Config) *webhook.Target {
 	if c.Secrets == nil {
 		c.Secrets = []signed.Secret{secret}
 	}
-	target, err := webhook.Parse(c, policy(t, webhook.AllowAll), nil)
-	must.NoError(t, err)
+	target := must.Get(webhook.Parse(c, policy(t, webhook.AllowAll), nil))(t)
 	return target
 }
 
@@ -124,12 +122,8 @@ func TestRequest(t *testing.T) {
 			a.header.Get("Authorization") != "Bearer abc" || a.header.Get("X-Team") != "mail" || a.header.Get("User-Agent") != "Seb-Webhooks" {
 			t.Errorf("%s %s with %v", a.method, a.path, a.header)
 		}
-		if got := a.header.Get("Accept-Encoding"); got != "" {
-			t.Errorf("an answer may be compressed: %q", got)
-		}
-		if n := len(strings.Fields(a.header.Get(signed.HeaderSignature))); n != 2 {
-			t.Errorf("%d signatures, want 2", n)
-		}
+		check.Equalf(t, a.header.Get("Accept-Encoding"), "", "an answer may be compressed")
+		check.Equalf(t, len(strings.Fields(a.header.Get(signed.HeaderSignature))), 2, "signatures")
 	}
 }
 
@@ -204,20 +198,15 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: took %v", tt.name, got.Took)
 		}
 		got.Took = 0
-		if got != tt.want {
-			t.Errorf("%s:\n got %+v\nwant %+v", tt.name, got, tt.want)
-		}
-		if got.Gone() != (got.Status == 410) {
-			t.Errorf("%s: gone is %v", tt.name, got.Gone())
-		}
+		check.Equalf(t, got, tt.want, "%s", tt.name)
+		check.Equalf(t, got.Gone(), (got.Status == 410), "%s: gone", tt.name)
 	}
 }
 
 // raw serves each connection with a function, until the connection ends.
 func raw(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -340,8 +329,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 }
 
 func TestConnectionRefused(t *testing.T) {
-	address, err := testenv.FreeAddress()
-	must.NoError(t, err)
+	address := must.Get(testenv.FreeAddress())(t)
 	to := "http://" + address
 	got := send(t, newSender(t, local(t)), target(t, webhook.Config{URL: to}))
 	if got.Kind != webhook.Retry || got.Reason != "dial: connect: connection refused" {
@@ -411,8 +399,7 @@ func TestStopped(t *testing.T) {
 // trigger may later resolve to a private one.
 func TestPolicyAppliesToResolvedAddresses(t *testing.T) {
 	to := server(t, func(http.ResponseWriter, *http.Request) {})
-	u, err := url.Parse(to)
-	must.NoError(t, err)
+	u := must.Get(url.Parse(to))(t)
 	var address atomic.Pointer[net.IP]
 	o := webhook.Options{Resolver: resolver(t, func(string) net.IP { return *address.Load() })}
 	named := target(t, webhook.Config{URL: "http://receiver.test:" + u.Port() + "/"})
@@ -445,8 +432,7 @@ func TestPolicyAppliesToResolvedAddresses(t *testing.T) {
 // resolver uses a DNS server of the test, with the addresses of answer; nil means an unknown name.
 func resolver(t testing.TB, answer func(name string) net.IP) *net.Resolver {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must.NoError(t, err)
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -489,15 +475,12 @@ func dnsAnswer(query []byte, answer func(string) net.IP) []byte {
 
 func TestProxy(t *testing.T) {
 	asked := make(chan string, 1)
-	proxy, err := url.Parse(server(t, func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.String() }))
-	must.NoError(t, err)
+	proxy := must.Get(url.Parse(server(t, func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.String() })))(t)
 	s := newSender(t, webhook.Options{Proxy: proxy})
 	if got := send(t, s, target(t, webhook.Config{URL: "http://receiver.test/hook"})); got.Kind != webhook.Delivered {
 		t.Errorf("through a proxy: %+v", got)
 	}
-	if got := <-asked; got != "http://receiver.test/hook" {
-		t.Errorf("the proxy got a request for %s", got)
-	}
+	check.Equalf(t, <-asked, "http://receiver.test/hook", "the proxy got a request for")
 	if got := send(t, s, target(t, webhook.Config{URL: "http://10.0.0.1/hook"})); got.Kind != webhook.Permanent {
 		t.Errorf("a private address through a proxy: %+v", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -93,9 +94,7 @@ func TestSlots(t *testing.T) {
 		{"e", true}, // the last slot
 		{"f", false},
 	} {
-		if got := take(tt.trigger) != nil; got != tt.want {
-			t.Errorf("step %d: trigger %s got a slot: %v", i, tt.trigger, got)
-		}
+		check.Equalf(t, take(tt.trigger) != nil, tt.want, "step %d: trigger %s got a slot", i, tt.trigger)
 	}
 }
 
@@ -119,9 +118,7 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 	// 32 KiB and 60 KiB each, with spare capacity: a second one gets a slot, but its body does not
 	// fit.
-	if taken != 1 {
-		t.Errorf("%d messages fit into %d bytes, want 1", taken, o.Bytes)
-	}
+	check.Equalf(t, taken, 1, "messages fit into %d bytes", o.Bytes)
 	first.Release()
 	if slot := s.Reserve(large, message("b")); slot == nil {
 		t.Error("no slot after a release")
@@ -146,8 +143,7 @@ func TestLargeMessageAlone(t *testing.T) {
 }
 
 func TestCloseWaits(t *testing.T) {
-	s, err := webhook.NewSender(local(t))
-	must.NoError(t, err)
+	s := must.Get(webhook.NewSender(local(t)))(t)
 	arrived := make(chan struct{})
 	answer := make(chan struct{})
 	to := target(t, webhook.Config{URL: server(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-answer })})

@@ -188,8 +188,7 @@ func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 // TestConfigIsNotShown: printing a configuration or an outcome shows neither secrets nor headers.
 func TestConfigIsNotShown(t *testing.T) {
 	c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: map[string]config.Secret{"Authorization": "swordfish"}}
-	encoded, err := json.Marshal(c)
-	must.NoError(t, err)
+	encoded := must.Get(json.Marshal(c))(t)
 	shown := fmt.Sprintf("%v %+v %#v %s", c, c, c, c) + string(encoded)
 	if strings.Contains(shown, "swordfish") || strings.Contains(shown, secret.Reveal()[6:]) {
 		t.Errorf("shown: %s", shown)
@@ -198,8 +197,7 @@ func TestConfigIsNotShown(t *testing.T) {
 
 func TestOutcomesAreStored(t *testing.T) {
 	want := webhook.Outcome{Kind: webhook.Retry, Status: 503, RetryAfter: 5, Reason: "x", Detail: "y", Took: 7}
-	encoded, err := json.Marshal(want)
-	must.NoError(t, err)
+	encoded := must.Get(json.Marshal(want))(t)
 	var got webhook.Outcome
 	if err := json.Unmarshal(encoded, &got); err != nil || got != want || !strings.Contains(string(encoded), `"kind":"retry"`) {
 		t.Errorf("%s: %+v, %v", encoded, got, err)

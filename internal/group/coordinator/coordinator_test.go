@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -114,9 +115,7 @@ func caller(a group.JoinAnswer) *group.Caller {
 func (l *life) member() group.JoinAnswer {
 	l.t.Helper()
 	a := soon(l.t, l.c.Join(request("")))
-	if a.Code != group.OK {
-		l.t.Fatalf("join: answer %+v", a)
-	}
+	must.Equalf(l.t, a.Code, group.OK, "join: answer %+v", a)
 	s := soon(l.t, l.c.Sync(&group.SyncRequest{Caller: *caller(a), Assignments: []group.Assignment{{Member: a.Member, Data: []byte("all")}}}))
 	if s.Code != group.OK || string(s.Assignment) != "all" {
 		l.t.Fatalf("sync: answer %+v, want assignment \"all\"", s)
@@ -140,8 +139,7 @@ func (l *life) commit(r *group.Caller, offset int64) group.Code {
 
 func (l *life) committed() int64 {
 	l.t.Helper()
-	info, err := l.c.Offsets(l.t.Context(), "g")
-	must.NoError(l.t, err)
+	info := must.Get(l.c.Offsets(l.t.Context(), "g"))(l.t)
 	if len(info.Offsets) == 0 {
 		return -1
 	}
@@ -153,13 +151,9 @@ func (l *life) used() int64 { return l.b.Budget().Class(budget.Groups).Used() }
 func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 	ctx := t.Context()
 	l := open(t, objstore.NewMemory(), nil)
-	if got := l.committed(); got != -1 {
-		t.Fatalf("offset of a new group: %d, want none", got)
-	}
+	must.Equalf(t, l.committed(), -1, "offset of a new group")
 	a := l.member()
-	if code := l.commit(caller(a), 3); code != group.OK {
-		t.Fatal(code)
-	}
+	must.Equal(t, l.commit(caller(a), 3), group.OK)
 	if g, err := l.b.Group(ctx, "g", false); err != nil || g.Offsets[0].Offset != 3 {
 		t.Fatal(g, err)
 	}
@@ -169,9 +163,7 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 		t.Fatal(errs, l.committed())
 	}
 	for _, err := range []error{l.c.DeleteGroup(ctx, "g"), l.c.DeleteOffset(ctx, "g", "t", 0)} {
-		if !errors.Is(err, broker.ErrGroupActive) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, err, broker.ErrGroupActive)
 	}
 	if v, code := l.c.Describe("g"); code != group.OK || v.State != group.Stable || len(v.Members) != 1 {
 		t.Fatalf("%+v %d", v, code)
@@ -189,16 +181,12 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, bad := range []string{"", "g\n"} {
-		if err := l.c.CommitOffsets(ctx, bad, []broker.OffsetCommit{{Topic: "t", Offset: 9}})[0]; !errors.Is(err, broker.ErrInvalid) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, l.c.CommitOffsets(ctx, bad, []broker.OffsetCommit{{Topic: "t", Offset: 9}})[0], broker.ErrInvalid)
 	}
 	if err := l.c.DeleteOffset(ctx, "g", "t", 0); err != nil || l.committed() != -1 {
 		t.Fatal(err)
 	}
-	if err := l.c.DeleteGroup(ctx, "g"); !errors.Is(err, broker.ErrUnknownGroup) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, l.c.DeleteGroup(ctx, "g"), broker.ErrUnknownGroup)
 	if v, code := l.c.Describe("g"); v.State != group.Dead || code != group.OK || l.used() != 0 {
 		t.Fatalf("deleted group: %+v, code %d, %d bytes", v, code, l.used())
 	}
@@ -239,21 +227,15 @@ func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	l := open(t, s, func(o *coordinator.Options) { o.CommitTimeout = time.Millisecond })
 	a := l.member()
 	reopen := s.shut()
-	if code := l.commit(caller(a), 7); code != group.RequestTimedOut {
-		t.Fatal(code)
-	}
+	must.Equal(t, l.commit(caller(a), 7), group.RequestTimedOut)
 	again := l.c.Join(request(a.Member))
-	if code := l.commit(caller(a), 8); code != group.RebalanceInProgress {
-		t.Fatal(code)
-	}
+	must.Equal(t, l.commit(caller(a), 8), group.RebalanceInProgress)
 	select {
 	case a := <-again:
 		t.Fatalf("%+v before the commit is settled", a)
 	default:
 	}
-	if got := l.committed(); got != -1 {
-		t.Fatal(got)
-	}
+	must.Equal(t, l.committed(), -1)
 	reopen()
 	next := soon(t, again)
 	if next.Code != group.OK || next.Generation != a.Generation+1 || l.committed() != 7 {
@@ -268,9 +250,7 @@ func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	sebtest.Eventually(t, "the deletion is admitted", func() bool { return l.used() > 0 })
 	fresh := l.c.Join(request(""))
 	cancel()
-	if err := soon(t, gone); !errors.Is(err, broker.ErrOutcomeUnknown) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, soon(t, gone), broker.ErrOutcomeUnknown)
 	select {
 	case a := <-fresh:
 		t.Fatalf("%+v before the deletion is settled", a)
@@ -291,32 +271,20 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 	var members []group.JoinAnswer
 	for epoch := range 4 {
 		l := open(t, s, nil)
-		if got := l.committed(); got != int64(epoch)-1 {
-			t.Fatalf("epoch %d starts at offset %d", epoch, got)
-		}
+		must.Equalf(t, l.committed(), int64(epoch)-1, "epoch %d starts at offset", epoch)
 		for i, zombie := range members {
-			if code := l.commit(caller(zombie), 1000); code != group.IllegalGeneration {
-				t.Fatalf("commit of a member of coordinator %d: code %d", i, code)
-			}
-			if code := l.c.Heartbeat(caller(zombie)); code != group.RebalanceInProgress {
-				t.Fatalf("heartbeat of a member of coordinator %d: code %d", i, code)
-			}
+			must.Equalf(t, l.commit(caller(zombie), 1000), group.IllegalGeneration, "commit of a member of coordinator %d: code", i)
+			must.Equalf(t, l.c.Heartbeat(caller(zombie)), group.RebalanceInProgress, "heartbeat of a member of coordinator %d: code", i)
 		}
 		a := l.member()
 		for i, zombie := range members {
 			z := caller(zombie)
 			for _, z.Generation = range []int32{zombie.Generation, a.Generation, -1} {
-				if code := l.commit(z, 1000); code != group.UnknownMemberID {
-					t.Fatalf("commit of a member of coordinator %d in generation %d: code %d", i, z.Generation, code)
-				}
-				if code := l.c.Heartbeat(z); code != group.UnknownMemberID {
-					t.Fatal(code)
-				}
+				must.Equalf(t, l.commit(z, 1000), group.UnknownMemberID, "commit of a member of coordinator %d in generation %d: code", i, z.Generation)
+				must.Equal(t, l.c.Heartbeat(z), group.UnknownMemberID)
 			}
 		}
-		if code := l.commit(caller(a), int64(epoch)); code != group.OK {
-			t.Fatal(code)
-		}
+		must.Equal(t, l.commit(caller(a), int64(epoch)), group.OK)
 		for i, old := range lives {
 			if code := old.commit(caller(members[i]), 2000); code != group.NotCoordinator && code != group.RequestTimedOut {
 				t.Fatalf("commit to coordinator %d: code %d", i, code)
@@ -335,17 +303,11 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 		_, leave := old.c.Leave("g", nil)
 		_, list := old.c.List()
 		_, described := old.c.Describe("g")
-		if _, err := old.c.Offsets(t.Context(), "g"); !errors.Is(err, broker.ErrFenced) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, check.Err(old.c.Offsets(t.Context(), "g")), broker.ErrFenced)
 		for _, code := range []group.Code{j.Code, sync.Code, leave, list, described, old.c.Heartbeat(caller(members[i])), old.c.Ready()} {
-			if code != group.NotCoordinator {
-				t.Fatal(code)
-			}
+			must.Equal(t, code, group.NotCoordinator)
 		}
-		if err := old.c.DeleteGroup(t.Context(), "g"); !errors.Is(err, broker.ErrFenced) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, old.c.DeleteGroup(t.Context(), "g"), broker.ErrFenced)
 	}
 }
 
@@ -373,9 +335,7 @@ func TestWhatIsParkedIsAnsweredAtTheEnd(t *testing.T) {
 					t.Fatalf("join: answer %+v, want NotCoordinator", a)
 				}
 			}
-			if l.used() != 0 {
-				t.Fatalf("%d bytes are still reserved", l.used())
-			}
+			must.Equalf(t, l.used(), 0, "bytes are still reserved")
 		})
 	}
 }
@@ -385,21 +345,16 @@ func TestAFollowerCoordinatesNothing(t *testing.T) {
 	open(t, s, nil)
 	o := broker.Options{Store: s, Logger: slog.New(slog.DiscardHandler)}
 	o.Core.ReadOnly = true
-	b, err := broker.Open(t.Context(), o)
-	must.NoError(t, err)
+	b := must.Get(broker.Open(t.Context(), o))(t)
 	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b})
 	defer func() {
 		c.Close()
 		_ = b.Close(context.Background())
 	}()
-	if code := c.Ready(); code != group.NotCoordinator {
-		t.Fatalf("code %d, want NotCoordinator", code)
-	}
+	must.Equalf(t, c.Ready(), group.NotCoordinator, "code")
 	_, offsets := c.Offsets(t.Context(), "g")
 	for _, err := range []error{c.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t"}})[0], offsets} {
-		if !errors.Is(err, broker.ErrReadOnly) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, err, broker.ErrReadOnly)
 	}
 }
 

@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -30,35 +29,21 @@ func TestGroupsEndWithTheTerm(t *testing.T) {
 	t.Cleanup(l.kill)
 	must.NoError(t, b.EnsureTopic(ctx, "t"))
 	a := l.member()
-	if code := l.commit(caller(a), 3); code != group.OK {
-		t.Fatal(code)
-	}
+	must.Equal(t, l.commit(caller(a), 3), group.OK)
 	parked := l.c.Join(request("")) // waits until the first member joins again
 	other := open(t, store, nil)
-	if err := b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "t", Offset: 1}})[0]; !errors.Is(err, broker.ErrOutcomeUnknown) {
-		t.Fatalf("commit of a deposed leader: %v", err)
-	}
+	must.ErrorIsf(t, b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "t", Offset: 1}})[0], broker.ErrOutcomeUnknown, "commit of a deposed leader")
 	if got := soon(t, parked); got.Code != group.NotCoordinator {
 		t.Fatalf("parked join: %+v", got)
 	}
 	sebtest.Eventually(t, "the fenced broker follows", b.Follows)
-	if code := l.c.Ready(); code != group.NotCoordinator {
-		t.Fatalf("follower: code %d", code)
-	}
-	if got := l.used(); got != 0 {
-		t.Fatalf("%d bytes of groups at a follower", got)
-	}
-	if err := other.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 50}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.Equalf(t, l.c.Ready(), group.NotCoordinator, "follower: code")
+	must.Equalf(t, l.used(), 0, "bytes of groups at a follower")
+	must.NoError(t, other.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 50}})[0])
 	must.NoError(t, b.Confirm(ctx))
 	must.NoError(t, b.Stand(ctx))
-	if code := l.commit(caller(a), 7); code != group.IllegalGeneration {
-		t.Fatalf("commit of an earlier generation: code %d", code)
-	}
-	if got := l.committed(); got != 50 {
-		t.Fatalf("committed offset %d, want 50", got)
-	}
+	must.Equalf(t, l.commit(caller(a), 7), group.IllegalGeneration, "commit of an earlier generation: code")
+	must.Equalf(t, l.committed(), 50, "committed offset")
 	again := l.member()
 	if again.Generation == a.Generation {
 		t.Fatalf("generation %d is given twice", a.Generation)

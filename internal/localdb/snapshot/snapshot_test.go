@@ -66,8 +66,7 @@ func (m *machine) save(size int, only bool) ([]byte, Info, error) {
 
 func (m *machine) mustSave(size int) []byte {
 	m.t.Helper()
-	data, _, err := m.save(size, false)
-	must.NoError(m.t, err)
+	data, _ := must.Get2(m.save(size, false))(m.t)
 	return data
 }
 
@@ -75,16 +74,14 @@ func (m *machine) mustSave(size int) []byte {
 func (m *machine) restored(refused ...string) ([]byte, Info) {
 	m.t.Helper()
 	path := filepath.Join(m.t.TempDir(), "file")
-	info, ok, err := m.Restore(m.t.Context(), path, true, func(name string) bool { return slices.Contains(refused, name) })
-	must.NoError(m.t, err)
+	info, ok := must.Get2(m.Restore(m.t.Context(), path, true, func(name string) bool { return slices.Contains(refused, name) }))(m.t)
 	if !ok {
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 0 {
 			m.t.Errorf("temporary files remain: %v", left)
 		}
 		return nil, info
 	}
-	data, err := os.ReadFile(path)
-	must.NoError(m.t, err)
+	data := must.Get(os.ReadFile(path))(m.t)
 	return data, info
 }
 
@@ -99,8 +96,7 @@ func (m *machine) keys() (keys []string) {
 	m.t.Helper()
 	after := ""
 	for {
-		list, more, err := m.store.List(m.t.Context(), objstore.ListOptions{After: after})
-		must.NoError(m.t, err)
+		list, more := must.Get2(m.store.List(m.t.Context(), objstore.ListOptions{After: after}))(m.t)
 		for _, e := range list {
 			keys, after = append(keys, e.Key), e.Key
 		}
@@ -113,14 +109,12 @@ func (m *machine) keys() (keys []string) {
 func stores(t *testing.T, f func(t *testing.T, store objstore.Store)) {
 	t.Run("memory", func(t *testing.T) { f(t, objstore.NewMemory()) })
 	t.Run("disk", func(t *testing.T) {
-		s, err := objstore.Open(t.Context(), t.TempDir(), objstore.Options{})
-		must.NoError(t, err)
+		s := must.Get(objstore.Open(t.Context(), t.TempDir(), objstore.Options{}))(t)
 		t.Cleanup(func() { s.(interface{ Close() error }).Close() })
 		f(t, s)
 	})
 	t.Run("s3", func(t *testing.T) {
-		s, err := objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p"))
-		must.NoError(t, err)
+		s := must.Get(objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p")))(t)
 		t.Cleanup(func() { s.Close() })
 		f(t, s)
 	})
@@ -137,8 +131,7 @@ func TestSaveAndRestore(t *testing.T) {
 		}
 		for i, size := range []int{1, 999, 1000, 1001, 12_345} {
 			m.at.Slot++
-			data, saved, err := m.save(size, false)
-			must.NoError(t, err)
+			data, saved := must.Get2(m.save(size, false))(t)
 			got, info := m.restored()
 			if !bytes.Equal(got, data) || info != saved || info.Records != int64(size) || info.Size != int64(size) {
 				t.Fatalf("%d bytes: %d restored, %+v and %+v", size, len(got), info, saved)
@@ -181,15 +174,11 @@ func TestTornUpload(t *testing.T) {
 				t.Fatal("the incomplete upload succeeded")
 			}
 			m.want(before)
-			if len(m.keys()) != 4+puts {
-				t.Fatalf("%q", m.keys())
-			}
+			must.Equalf(t, len(m.keys()), 4+puts, "%q", m.keys())
 			store.left = 1000
 			m.at.Slot++
 			m.want(m.mustSave(3600))
-			if len(m.keys()) != 4+5 {
-				t.Fatalf("%q", m.keys())
-			}
+			must.Equalf(t, len(m.keys()), 4+5, "%q", m.keys())
 		})
 	}
 }
@@ -245,8 +234,7 @@ func TestFaults(t *testing.T) {
 // replace changes the bytes of an object.
 func (m *machine) replace(key string, change func(b []byte) []byte) {
 	m.t.Helper()
-	b, err := m.get(m.t.Context(), key, manifestMax, nil)
-	must.NoError(m.t, err)
+	b := must.Get(m.get(m.t.Context(), key, manifestMax, nil))(m.t)
 	must.NoError(m.t, m.store.Delete(m.t.Context(), key))
 	if b = change(bytes.Clone(b)); b == nil {
 		return
@@ -312,8 +300,7 @@ func TestWrongManifests(t *testing.T) {
 				var man manifest
 				must.NoError(t, json.Unmarshal(b[:len(b)-9], &man))
 				lie(&man)
-				b, err := man.encode()
-				must.NoError(t, err)
+				b = must.Get(man.encode())(t)
 				return b
 			})
 			m.want(before)
@@ -417,16 +404,13 @@ func FuzzDecode(f *testing.F) {
 		Format: 1, Cluster: cluster.String(), View: n.View, Schema: 3, Epoch: 4, Slot: 77, Nonce: n.Nonce.String(), ID: n.ID.String(),
 		Size: 100, SHA256: strings.Repeat("ab", 32), PieceBytes: 1000, Pieces: []stored{{50, 1}},
 	}
-	b, err := m.encode()
-	must.NoError(f, err)
+	b := must.Get(m.encode())(f)
 	f.Add(b[:len(b)-9])
 	f.Fuzz(func(t *testing.T, text []byte) {
 		b := fmt.Appendf(bytes.Clone(text), "%08x\n", record.CRC32C(text))
 		m, err := decode(b, &n)
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) {
-				t.Fatal(err)
-			}
+			must.ErrorIs(t, err, ErrDamaged)
 			return
 		}
 		if len(m.Pieces) != 1 || m.plain(0) != m.Size || m.Size > pieceBytesMax {

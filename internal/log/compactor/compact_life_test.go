@@ -119,9 +119,7 @@ func (l *life) create(b *broker.Broker) *lifeTopic {
 	if topic.stays {
 		set = nil // default: a day
 	}
-	if _, err := b.CreateTopic(l.t.Context(), topic.name, broker.TopicSpec{Partitions: 2, Settings: set}); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(l.t.Context(), topic.name, broker.TopicSpec{Partitions: 2, Settings: set}))(l.t)
 	return topic
 }
 
@@ -174,9 +172,7 @@ func (l *life) change(topic *lifeTopic) {
 	}
 	topic.trims = topic.trims || set["retention-bytes"] != "" || set["retention-time"] != ""
 	topic.expose()
-	if _, err := l.b.UpdateTopic(l.t.Context(), topic.name, broker.TopicSpec{Settings: set}); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Get(l.b.UpdateTopic(l.t.Context(), topic.name, broker.TopicSpec{Settings: set}))(l.t)
 }
 
 func (l *life) trim(topic *lifeTopic) {
@@ -315,8 +311,7 @@ func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]ke
 	l.t.Helper()
 	got = map[int64]keyedRecord{}
 	for next := int64(0); ; {
-		f, err := b.Fetch(l.t.Context(), []broker.Want{{Topic: topic.name, Partition: int32(n), Offset: next, MaxBytes: 5000}}, 0, 0)
-		must.NoError(l.t, err)
+		f := must.Get(b.Fetch(l.t.Context(), []broker.Want{{Topic: topic.name, Partition: int32(n), Offset: next, MaxBytes: 5000}}, 0, 0))(l.t)
 		p := &f.Parts[0]
 		start = p.Start
 		switch {
@@ -338,9 +333,7 @@ func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]ke
 				rec := r.Record()
 				got[rec.Offset] = keyedRecord{string(rec.Key), string(rec.Value), rec.Key == nil, rec.Value == nil}
 			}
-			if r.Err() != nil {
-				l.t.Fatal(r.Err())
-			}
+			must.NoError(l.t, r.Err())
 			next = p.Chunks[i].End
 		}
 		f.Release()
@@ -388,8 +381,7 @@ func copyOf(t *testing.T, store objstore.Store) objstore.Store {
 func allKeys(t *testing.T, store objstore.Store) (keys []string) {
 	t.Helper()
 	for o := (objstore.ListOptions{}); ; {
-		entries, more, err := store.List(t.Context(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(store.List(t.Context(), o))(t)
 		for _, e := range entries {
 			keys = append(keys, e.Key)
 			o.After = e.Key
@@ -569,9 +561,7 @@ func TestLifeWithRunningMerger(t *testing.T) {
 				for n := range topic.parts {
 					got, _ := l.read(l.b, topic, n)
 					for o, r := range got {
-						if r != topic.parts[n].records[o] {
-							t.Fatalf("%s/%d offset %d is %+v, want %+v", topic.name, n, o, r, topic.parts[n].records[o])
-						}
+						must.Equalf(t, r, topic.parts[n].records[o], "%s/%d offset %d", topic.name, n, o)
 					}
 				}
 				if step%20 < 19 {

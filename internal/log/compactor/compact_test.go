@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -62,9 +63,7 @@ func (l *keyedLog) write(t *testing.T, b *broker.Broker, batches int) {
 			l.parts[part] = append(l.parts[part], r)
 		}
 		base := brokertest.Send(t, b, brokertest.AppendWith(l.topic, part, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))}, recs...))
-		if want := int64(len(l.parts[part]) - len(recs)); base != want {
-			t.Fatalf("base offset %d, want %d", base, want)
-		}
+		must.Equalf(t, base, int64(len(l.parts[part])-len(recs)), "base offset")
 	}
 }
 
@@ -94,9 +93,7 @@ func (l *keyedLog) check(t *testing.T, b *broker.Broker) {
 			}
 		}
 		for o, r := range got {
-			if want := l.parts[part][o]; r != want {
-				t.Fatalf("partition %d offset %d is %+v, want %+v", part, o, r, want)
-			}
+			must.Equalf(t, r, l.parts[part][o], "partition %d offset %d", part, o)
 		}
 		for o, r := range l.parts[part] {
 			_, there := got[int64(o)]
@@ -135,11 +132,9 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 	for round := range 4 {
 		b = openBroker(t, store)
 		if round == 0 {
-			if _, err := b.CreateTopic(t.Context(), l.topic, broker.TopicSpec{Partitions: 2, Settings: map[string]string{
+			must.Get(b.CreateTopic(t.Context(), l.topic, broker.TopicSpec{Partitions: 2, Settings: map[string]string{
 				"cleanup-policy": "compact", "delete-retention-time": "1ms",
-			}}); err != nil {
-				t.Fatal(err)
-			}
+			}}))(t)
 		}
 		m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: cfg, Every: time.Hour})
 		for range 5 {

@@ -2,12 +2,12 @@ package compactor
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -35,14 +35,10 @@ func TestCopyFile(t *testing.T) {
 						t.Errorf("%+v: other bytes, %v", c, err)
 					}
 				}
-				if err := copied(to, 0, from, int64(len(source))-5, 6); !errors.Is(err, io.ErrUnexpectedEOF) {
-					t.Errorf("source too short: %v", err)
-				}
+				check.ErrorIsf(t, copied(to, 0, from, int64(len(source))-5, 6), io.ErrUnexpectedEOF, "source too short")
 				closed := writeTemp(t, dir, nil)
 				_ = closed.Close()
-				if err := copied(closed, 0, from, 0, 1); !errors.Is(err, os.ErrClosed) {
-					t.Errorf("closed destination: %v", err)
-				}
+				check.ErrorIsf(t, copied(closed, 0, from, 0, 1), os.ErrClosed, "closed destination")
 			})
 		}
 	}
@@ -50,11 +46,8 @@ func TestCopyFile(t *testing.T) {
 
 func writeTemp(t *testing.T, dir string, content []byte) *os.File {
 	t.Helper()
-	f, err := os.CreateTemp(dir, "f")
-	must.NoError(t, err)
+	f := must.Get(os.CreateTemp(dir, "f"))(t)
 	t.Cleanup(func() { _ = f.Close() })
-	if _, err := f.Write(content); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Write(content))(t)
 	return f
 }

@@ -17,20 +17,16 @@ import (
 // their bytes.
 func TestMappedPagesAreDropped(t *testing.T) {
 	const size = 32 << 20
-	f, err := os.Create(filepath.Join(t.TempDir(), "mapped"))
-	must.NoError(t, err)
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "mapped")))(t)
 	defer f.Close()
 	must.NoError(t, f.Truncate(size))
-	m, err := mapFile(f, size)
-	must.NoError(t, err)
+	m := must.Get(mapFile(f, size))(t)
 	defer m.close()
 	whole := make([]byte, size)
 	for i := range whole {
 		whole[i] = byte(i / 1000)
 	}
-	if _, err := f.WriteAt(whole, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.WriteAt(whole, 0))(t)
 	if !bytes.Equal(whole, m.data) {
 		t.Fatal("the mapping differs from the file")
 	}

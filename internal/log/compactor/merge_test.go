@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -78,8 +79,7 @@ func (w written) check(t *testing.T, b *broker.Broker) {
 func mergeAll(t *testing.T, m *compactor.Merger) (n int) {
 	t.Helper()
 	for range 1000 {
-		made, err := m.Once(t.Context())
-		must.NoError(t, err)
+		made := must.Get(m.Once(t.Context()))(t)
 		if !made {
 			return n
 		}
@@ -93,8 +93,7 @@ func count(t *testing.T, store objstore.Store, prefix string) int {
 	t.Helper()
 	n, o := 0, objstore.ListOptions{Prefix: prefix}
 	for {
-		entries, more, err := store.List(t.Context(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(store.List(t.Context(), o))(t)
 		if n += len(entries); !more {
 			return n
 		}
@@ -115,8 +114,7 @@ func stores(t *testing.T) map[string]objstore.Store {
 	if testing.Short() {
 		return map[string]objstore.Store{"memory": objstore.NewMemory()}
 	}
-	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	disk := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	t.Cleanup(func() { disk.Close() })
 	return map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk}
 }
@@ -194,10 +192,8 @@ func TestDamagedSourceIsNotMoved(t *testing.T) {
 	v := b.View()
 	bad := v.TopicByName("t2").Partitions.At(0).Ranges[2]
 	key := v.RangeKey(&bad)
-	obj, err := store.Get(t.Context(), key, objstore.Whole)
-	must.NoError(t, err)
-	body, err := io.ReadAll(obj.Body)
-	must.NoError(t, err)
+	obj := must.Get(store.Get(t.Context(), key, objstore.Whole))(t)
+	body := must.Get(io.ReadAll(obj.Body))(t)
 	body[len(body)-1] ^= 1
 	must.NoError(t, store.Delete(t.Context(), key))
 	must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(body)))
@@ -208,9 +204,7 @@ func TestDamagedSourceIsNotMoved(t *testing.T) {
 			failures++
 		}
 	}
-	if failures != 1 {
-		t.Errorf("%d attempts failed", failures)
-	}
+	check.Equalf(t, failures, 1, "attempts failed")
 	p := b.View().TopicByName("t2").Partitions.At(0)
 	if i := p.Find(bad.Base); i < 0 || p.Ranges[i].Pack || p.Ranges[i].Source() != bad.Source() {
 		t.Errorf("the damaged range moved: %+v", p.Ranges)
@@ -218,9 +212,7 @@ func TestDamagedSourceIsNotMoved(t *testing.T) {
 	if i := p.Find(0); !p.Ranges[i].Pack {
 		t.Errorf("the other ranges did not move: %+v", p.Ranges)
 	}
-	if count(t, store, key) != 1 {
-		t.Error("the damaged object was deleted")
-	}
+	check.Equalf(t, count(t, store, key), 1, "the damaged object was deleted")
 }
 
 // flipping damages the last byte of the first answer for each commit object.
@@ -280,7 +272,5 @@ func TestIdleMergerDoesNothing(t *testing.T) {
 			t.Fatalf("%v, %v", made, err)
 		}
 	}
-	if b.View().Pos != before {
-		t.Error("the log grew")
-	}
+	check.Equalf(t, b.View().Pos, before, "the log grew")
 }

@@ -77,8 +77,7 @@ func bodyOf(f *core.Frozen) (parts [][]byte) {
 
 func encode(t *testing.T, f *core.Frozen) uint32 {
 	t.Helper()
-	_, crc, err := f.Encode(bodyOf(f))
-	must.NoError(t, err)
+	_, crc := must.Get2(f.Encode(bodyOf(f)))(t)
 	return crc
 }
 
@@ -147,8 +146,7 @@ func (b *bench) body(e core.Effect) []byte {
 	switch e.Kind {
 	case core.EffPutData:
 		parts := bodyOf(e.Frozen)
-		prefix, _, err := e.Frozen.Encode(parts)
-		must.NoError(b.t, err)
+		prefix, _ := must.Get2(e.Frozen.Encode(parts))(b.t)
 		return slices.Concat(append([][]byte{prefix}, parts...)...)
 	case core.EffPutSnapshot:
 		return state.EncodeSnapshot(e.View)
@@ -171,8 +169,7 @@ func decode(t *testing.T, body []byte) *core.Slot {
 	t.Helper()
 	h, st, index, _, err := record.DecodeMeta(body)
 	must.NoError(t, err)
-	recs, err := state.DecodeRecords(st)
-	must.NoError(t, err)
+	recs := must.Get(state.DecodeRecords(st))(t)
 	return &core.Slot{Head: h, Records: recs, Index: index}
 }
 
@@ -262,16 +259,12 @@ func TestSealAhead(t *testing.T) {
 		}
 		b.answer(e)
 	}
-	if b.core.Role() != core.RoleLeader {
-		t.Fatalf("the candidate is %v", b.core.Role())
-	}
+	must.Equalf(t, b.core.Role(), core.RoleLeader, "the candidate")
 	if a.core.Role() == core.RoleLeader && a.core.Room() {
 		a.freeze(nil, one(-1))
 		a.settle()
 	}
-	if a.core.Role() != core.RoleFenced {
-		t.Fatalf("the incumbent is %v", a.core.Role())
-	}
+	must.Equalf(t, a.core.Role(), core.RoleFenced, "the incumbent")
 }
 
 func TestMeta(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestRefersBeyond checks which heads behind a missing slot prove that the log continued behind it
@@ -39,8 +40,6 @@ func TestRefersBeyond(t *testing.T) {
 		if c.head.Epoch == c.log.Pos.Epoch {
 			c.head.Nonce = c.log.Nonce
 		}
-		if got := RefersBeyond(c.log, &c.head); got != c.beyond {
-			t.Errorf("%s: %v, want %v", c.name, got, c.beyond)
-		}
+		check.Equalf(t, RefersBeyond(c.log, &c.head), c.beyond, "%s", c.name)
 	}
 }

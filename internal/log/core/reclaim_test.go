@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // reclaimer is a bench that counts a leader's snapshots, slots and passes.
@@ -88,9 +89,7 @@ func TestUnfinishedPassIsRepeated(t *testing.T) {
 	if r.watch(time.Hour); r.snapshots != 0 || r.slots != 0 || r.passes != 1 {
 		t.Errorf("after completing: %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)
 	}
-	if r.last.TopicByName("t").Partitions.At(0).Start != 1 {
-		t.Error("the last pass used a snapshot from before the trim")
-	}
+	check.Equalf(t, r.last.TopicByName("t").Partitions.At(0).Start, 1, "the last pass used a snapshot from before the trim")
 }
 
 // TestGarbageWaitsForRequests: while requests are short, the steps for garbage are six times as rare.

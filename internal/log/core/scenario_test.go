@@ -218,8 +218,7 @@ func (s *scenario) pass(duration string, tick bool) {
 }
 
 func (s *scenario) duration(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	must.NoError(s.t, err)
+	d := must.Get(time.ParseDuration(text))(s.t)
 	return d
 }
 
@@ -228,9 +227,7 @@ func (s *scenario) feed(c *sebtest.Command) {
 	for _, at := range c.Args {
 		if c.Verb == "reach" {
 			var p state.Position
-			if _, err := fmt.Sscanf(at, "%d/%d", &p.Epoch, &p.Slot); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Get(fmt.Sscanf(at, "%d/%d", &p.Epoch, &p.Slot))(s.t)
 			s.step(&core.Event{Kind: core.EvReach, Pos: p})
 			continue
 		}
@@ -268,8 +265,7 @@ func (s *scenario) option(name string) int {
 }
 
 func (s *scenario) number(v string) int {
-	n, err := strconv.Atoi(v)
-	must.NoError(s.t, err)
+	n := must.Get(strconv.Atoi(v))(s.t)
 	return n
 }
 
@@ -486,8 +482,7 @@ func (s *scenario) asked(e core.Effect) {
 		line += " " + e.Key
 	}
 	if e.Frozen != nil {
-		records, err := state.DecodeRecords(e.Frozen.State)
-		must.NoError(s.t, err)
+		records := must.Get(state.DecodeRecords(e.Frozen.State))(s.t)
 		for i := range records {
 			line += fmt.Sprintf(", %v", records[i].Kind)
 			if r := &records[i]; r.Kind == state.FormatLevel {
@@ -572,11 +567,8 @@ func epoch(folder string) string {
 func oldBucket(t *testing.T) map[string][]byte {
 	t.Helper()
 	store := objstore.NewMemory()
-	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	entries, _, err := store.List(context.Background(), objstore.ListOptions{})
-	must.NoError(t, err)
+	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	entries, _ := must.Get2(store.List(context.Background(), objstore.ListOptions{}))(t)
 	objects := map[string][]byte{}
 	for _, e := range entries {
 		o, err := store.Get(context.Background(), e.Key, objstore.Whole)

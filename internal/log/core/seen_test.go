@@ -6,6 +6,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestSeenBeyond checks that the position of a data directory distinguishes the log that it knows
@@ -30,9 +31,7 @@ func TestSeenBeyond(t *testing.T) {
 		{"in a forgotten epoch", core.Seen{Epoch: 0, Nonce: other, Slot: 3}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := c.seen.Beyond(st); got != c.beyond {
-				t.Errorf("Beyond is %v, want %v", got, c.beyond)
-			}
+			check.Equalf(t, c.seen.Beyond(st), c.beyond, "Beyond")
 		})
 	}
 }

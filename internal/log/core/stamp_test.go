@@ -6,6 +6,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestAppendTimeIsStamped checks that freeze decides on stamping, by the topic's settings at that
@@ -54,13 +56,9 @@ func TestAppendTimeIsStamped(t *testing.T) {
 		{{topicID, 0, 10, 11}, {made, 0, 9000, 9000}},
 	} {
 		f := slots[i]
-		if len(f.Index) != len(want) {
-			t.Fatalf("slot %d: %+v", i, f.Index)
-		}
+		must.Equalf(t, len(f.Index), len(want), "slot %d: %+v", i, f.Index)
 		for j, e := range f.Index {
-			if got := (entry{e.Topic, e.Partition, e.MinTime, e.MaxTime}); got != want[j] {
-				t.Errorf("slot %d: entry %+v, want %+v", i, got, want[j])
-			}
+			check.Equalf(t, (entry{e.Topic, e.Partition, e.MinTime, e.MaxTime}), want[j], "slot %d: entry", i)
 		}
 		parts := bodyOf(f)
 		for j, at := range f.Order {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // succession is a sequence of leaders, each a process of its own.
@@ -38,9 +39,7 @@ func (s *succession) start() {
 	s.bench, s.reads = next, 0
 	s.step(&core.Event{Kind: core.EvStart})
 	s.rest()
-	if s.core.Role() != core.RoleLeader {
-		s.t.Fatalf("role %v: %v", s.core.Role(), s.core.Err())
-	}
+	must.Equalf(s.t, s.core.Role(), core.RoleLeader, "role: %v", s.core.Err())
 }
 
 // forget removes from the store everything below an epoch and all but the newest snapshot, because

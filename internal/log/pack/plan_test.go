@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -117,9 +118,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 			for _, run := range runs {
 				begin := next
 				for _, r := range run.Ranges {
-					if r.Base != next {
-						t.Fatalf("a run continues at offset %d, want %d", r.Base, next)
-					}
+					must.Equalf(t, r.Base, next, "a run continues at offset")
 					next = r.End()
 				}
 				if next-begin > math.MaxUint32 {
@@ -127,9 +126,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 				}
 			}
 		}
-		if next != h.s.Topic(record.ID{0, 1}).Partitions.At(0).Next {
-			t.Errorf("a pass ends at offset %d", next)
-		}
+		check.Equalf(t, next, h.s.Topic(record.ID{0, 1}).Partitions.At(0).Next, "a pass ends at offset")
 	}
 }
 
@@ -213,12 +210,8 @@ func TestBusy(t *testing.T) {
 	for range 15 {
 		h.slot(nil, 400, 400)
 	}
-	if got := pack.Waiting(h.s, c); got != 30*400 {
-		t.Errorf("%d bytes wait", got)
-	}
-	if n := h.merge(c); n != 0 {
-		t.Errorf("%d packs while busy", n)
-	}
+	check.Equalf(t, pack.Waiting(h.s, c), 30*400, "bytes wait")
+	check.Equalf(t, h.merge(c), 0, "packs while busy")
 	for range 5 {
 		h.slot(nil, 400, 400)
 	}

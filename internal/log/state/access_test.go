@@ -41,8 +41,7 @@ func TestSnapshotRestoresQuotas(t *testing.T) {
 	l.must([]state.Record{{Kind: state.AccessChange, Access: &access.Change{
 		DeleteQuotas: []string{"ann"}, PutQuotas: []access.Quota{{Principal: "bob", FetchBytes: 3}},
 	}}})
-	back, err := state.DecodeSnapshot(state.EncodeSnapshot(l.s))
-	must.NoError(t, err)
+	back := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(l.s)))(t)
 	want := []access.Quota{{Principal: access.Any, Requests: 5}, {Principal: "bob", FetchBytes: 3}}
 	if got := back.Access.Quotas(); !reflect.DeepEqual(got, want) || back.Access.Version != l.s.Access.Version {
 		t.Errorf("version %d, quotas %+v, want %d, %+v", back.Access.Version, got, l.s.Access.Version, want)

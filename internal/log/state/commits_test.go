@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -16,8 +17,7 @@ func TestNegativeCommits(t *testing.T) {
 	for i, offset := range offsets {
 		recs = append(recs, Record{Kind: OffsetCommit, Name: "g", Topic: topic, Partition: uint32(i), Offset: offset})
 	}
-	decoded, err := DecodeRecords(EncodeRecords(nil, recs))
-	must.NoError(t, err)
+	decoded := must.Get(DecodeRecords(EncodeRecords(nil, recs)))(t)
 	s := Genesis(record.ID{2}, 0)
 	for i := range decoded {
 		s.commitOffset(&decoded[i])
@@ -28,9 +28,7 @@ func TestNegativeCommits(t *testing.T) {
 		if got := s.Group("g").Offsets[id].Offset; got != want {
 			t.Errorf("offset %d reads as %d", want, got)
 		}
-		if got := s.CommittedOffset("g", id); got != max(-1, want) {
-			t.Errorf("offset %d stands for %d", want, got)
-		}
+		check.Equalf(t, s.CommittedOffset("g", id), max(-1, want), "offset %d stands for", want)
 	}
 	if len(s.Group("g").Offsets) != len(offsets) || !s.hasOffset(&recs[0]) {
 		t.Errorf("%+v", s.Group("g"))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func done(c state.Compaction) state.Record {
@@ -27,9 +28,7 @@ func TestCompactionMarks(t *testing.T) {
 		t.Fatalf("%d, %+v", p.Clean, p.Marks)
 	}
 	for before, want := range map[int64]int64{0: 0, 999: 0, 1000: 10, 2999: 10, 3000: 30, 1 << 60: 30} {
-		if got := part().Sweepable(before); got != want {
-			t.Errorf("Sweepable(%d) is %d, want %d", before, got, want)
-		}
+		check.Equalf(t, part().Sweepable(before), want, "Sweepable(%d)", before)
 	}
 	if p := view.TopicByName("a").Partitions.At(0); p.Clean != 10 || len(p.Marks) != 1 {
 		t.Errorf("a view changed: %d, %+v", p.Clean, p.Marks)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -57,9 +58,7 @@ func TestStartsDoNotGrowTheState(t *testing.T) {
 			t.Fatalf("after %d starts a snapshot is %d bytes, after 100 it was %d", i, n, size)
 		}
 	}
-	if n := len(l.s.Epochs); n != state.EpochsKept+1 {
-		t.Errorf("%d epochs are known", n)
-	}
+	check.Equalf(t, len(l.s.Epochs), state.EpochsKept+1, "epochs are known")
 	t.Logf("%d bytes", size)
 }
 
@@ -91,8 +90,7 @@ func TestEpochsWithDataStay(t *testing.T) {
 		}
 	}
 	check(l, 1, 2, 3)
-	again, err := state.DecodeSnapshot(state.EncodeSnapshot(half))
-	must.NoError(t, err)
+	again := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(half)))(t)
 	other := &log{t, again}
 	check(other, 1, 2, 3)
 	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -59,9 +60,7 @@ func TestLevelMessageIsDecoded(t *testing.T) {
 		if !bytes.HasPrefix(b, []byte("seb$")) {
 			b = testenv.SnapshotFrame(b)
 		}
-		if _, err := state.DecodeSnapshot(b); !errors.Is(err, state.ErrSnapshot) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, check.Err(state.DecodeSnapshot(b)), state.ErrSnapshot, "%s", name)
 	}
 }
 

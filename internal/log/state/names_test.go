@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestNamesRoundTrip(t *testing.T) {
@@ -35,9 +36,7 @@ func TestNamesRoundTrip(t *testing.T) {
 		}
 	}
 	want := "s0000/pack/0000000003-" + nonce.String() + "-00000000000000000044"
-	if got := state.PackKey(0, 3, nonce, 44); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, state.PackKey(0, 3, nonce, 44), want)
 }
 
 func TestOtherNamesDoNotParse(t *testing.T) {

@@ -44,11 +44,8 @@ func TestProducersAreBounded(t *testing.T) {
 	l.appends(1, 0, state.ProducersMax-100, 7)
 	l.appends(1, 0, 100, 8) // the first ones no longer have the oldest batches
 	l.appends(1, state.ProducersMax-100, 100, 7)
-	if n := l.known(1); n != state.ProducersMax {
-		t.Fatalf("%d producers are known at the bound", n)
-	}
-	again, err := state.DecodeSnapshot(state.EncodeSnapshot(l.s))
-	must.NoError(t, err)
+	must.Equalf(t, l.known(1), state.ProducersMax, "producers are known at the bound")
+	again := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(l.s)))(t)
 	loaded := &log{t, again}
 	for _, l := range []*log{l, loaded} {
 		l.appends(1, state.ProducersMax, 1, 7)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -84,16 +85,10 @@ func TestApplyFoldsTheLog(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	for offset, want := range []int{0, 0, 0, 1, 1, 2, -1} {
-		if got := a.Partitions.At(0).Find(int64(offset)); got != want {
-			t.Errorf("offset %d is in range %d, want %d", offset, got, want)
-		}
+		check.Equalf(t, a.Partitions.At(0).Find(int64(offset)), want, "offset %d is in range", offset)
 	}
-	if key := s.Key(1, 5); key != "s0000/wal/0000000001-01000000000000000000000000000000/00000000000000000005" {
-		t.Errorf("key %s", key)
-	}
-	if s.Key(9, 0) != "" {
-		t.Error("Key returns a name for an epoch that is not on the chain")
-	}
+	check.Equalf(t, s.Key(1, 5), "s0000/wal/0000000001-01000000000000000000000000000000/00000000000000000005", "key")
+	check.Equalf(t, s.Key(9, 0), "", "Key returns a name for an epoch that is not on the chain")
 }
 
 // TestApplyRefuses checks that objects that no leader writes are corruption and change nothing.
@@ -127,9 +122,7 @@ func TestApplyRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want %q", err, c.want)
 			}
-			if string(state.EncodeSnapshot(l.s)) != before {
-				t.Fatal("the state changed")
-			}
+			must.Equalf(t, string(state.EncodeSnapshot(l.s)), before, "the state changed")
 		})
 	}
 }
@@ -162,9 +155,7 @@ func TestViewDoesNotChange(t *testing.T) {
 	l.must([]state.Record{create(5, "e", 1), {Kind: state.TopicDelete, Topic: record.ID{2}}}, entry(1, 0, 6, 4), entry(5, 0, 0, 1))
 	l.seal(3)
 	l.must([]state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Partitions: 4}}, entry(1, 3, 0, 1))
-	if string(state.EncodeSnapshot(v)) != before {
-		t.Fatal("a view changed with its state")
-	}
+	must.Equalf(t, string(state.EncodeSnapshot(v)), before, "a view changed with its state")
 	if l.s.TopicByName("a").Partitions.At(0).Next != 10 || l.s.TopicByName("b") != nil {
 		t.Fatal("the state was not updated")
 	}
@@ -194,11 +185,8 @@ func TestCatalogDecidesAsApplyDoes(t *testing.T) {
 func TestSnapshotRoundTrip(t *testing.T) {
 	s := sample(t).s
 	b := state.EncodeSnapshot(s)
-	got, err := state.DecodeSnapshot(b)
-	must.NoError(t, err)
-	if string(state.EncodeSnapshot(got)) != string(b) {
-		t.Fatal("decoding gives another state")
-	}
+	got := must.Get(state.DecodeSnapshot(b))(t)
+	must.Equalf(t, string(state.EncodeSnapshot(got)), string(b), "decoding gives another state")
 	h := (&log{t, got}).head(record.KindData)
 	if err := got.Apply(&h, nil, []record.IndexEntry{entry(1, 0, 6, 1)}); err != nil {
 		t.Fatalf("the decoded state does not accept the next slot: %v", err)
@@ -288,9 +276,7 @@ func TestSpansAreBounded(t *testing.T) {
 
 func TestCheckTopicName(t *testing.T) {
 	for _, good := range []string{"a", "A.b_c-9", "...", strings.Repeat("x", 249)} {
-		if err := state.CheckTopicName(good); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, state.CheckTopicName(good))
 	}
 	for _, bad := range []string{"", ".", "..", "../../evil", "a/b", "a b", "ä", "a\x00", strings.Repeat("x", 250)} {
 		if state.CheckTopicName(bad) == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -50,9 +51,7 @@ func TestAheadIsFewLargeRequests(t *testing.T) {
 		{3000, 99_000, true, []string{"a 23000+7000"}},  // the end of the extent
 		{27_000, 99_000, true, nil},
 	} {
-		if local := c.FetchAhead(next, step.wanted, step.window); local != step.local {
-			t.Errorf("step %d: local %v", i, local)
-		}
+		check.Equalf(t, c.FetchAhead(next, step.wanted, step.window), step.local, "step %d: local", i)
 		settled(c)
 		if gets := b.asked(); !slices.Equal(gets, step.gets) {
 			t.Errorf("step %d: requests %q, want %q", i, gets, step.gets)
@@ -100,12 +99,9 @@ func TestAheadIsBounded(t *testing.T) {
 		t.Errorf("%d requests, want %d; then %d bytes reserved", n, want, class.Used())
 	}
 
-	readers, err := class.Reserve(class.Limit() / 4 * 3)
-	must.NoError(t, err)
+	readers := must.Get(class.Reserve(class.Limit() / 4 * 3))(t)
 	c.FetchAhead(all, 1000, 1<<20)
-	if n := len(b.asked()); n != 0 {
-		t.Errorf("%d requests while readers hold three quarters of the memory", n)
-	}
+	check.Equalf(t, len(b.asked()), 0, "requests while readers hold three quarters of the memory")
 	if got, _, err := read(t.Context(), c, "a", objstore.Range{Offset: 150_000, Length: 10}); err != nil || len(got) != 10 {
 		t.Errorf("a read without read-ahead: %d bytes, %v", len(got), err)
 	}
@@ -135,9 +131,7 @@ func TestCloseCancelsAhead(t *testing.T) {
 	c := mustTune(t, t.TempDir(), b, o, tuning{block: 1000, openMax: openMax})
 	c.FetchAhead([]objstore.Extent{part("a", 0, 50)}, 1000, 1<<20)
 	mustClose(t, c)
-	if class.Used() != 0 {
-		t.Errorf("%d bytes are reserved after Close", class.Used())
-	}
+	check.Equalf(t, class.Used(), 0, "bytes are reserved after Close")
 	c.FetchAhead([]objstore.Extent{part("a", 0, 50)}, 1000, 1<<20)
 	if class.Used() != 0 {
 		t.Errorf("a closed cache reserves %d bytes", class.Used())
@@ -171,9 +165,7 @@ func TestFailedAheadDoesNotFailReads(t *testing.T) {
 		runtime.Gosched() // until the reader has joined the request
 	}
 	close(waits)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-done)
 }
 
 // TestAheadStopsWithABrokenDisk: bytes that cannot be kept are not fetched ahead, because a reader

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -77,13 +78,9 @@ func TestOneRequestFetchesMissingBlocks(t *testing.T) {
 	data := pattern(4000, 1)
 	b.fill(t, "k", data)
 	c := mustTune(t, t.TempDir(), b, options(), tuning{block: 1000, openMax: openMax})
-	if _, _, err := read(t.Context(), c, "k", objstore.Range{Offset: 2500, Length: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(read(t.Context(), c, "k", objstore.Range{Offset: 2500, Length: 1}))(t)
 	want(t, c, "k", data)
-	if asked := strings.Join(b.asked(), ", "); asked != "k 2000+1000, k 0+2000, k 3000+1000" {
-		t.Errorf("asked %s", asked)
-	}
+	check.Equalf(t, strings.Join(b.asked(), ", "), "k 2000+1000, k 0+2000, k 3000+1000", "asked")
 }
 
 func TestManyReadersOfOneColdBlockAreOneRequest(t *testing.T) {
@@ -301,12 +298,9 @@ func TestReadersKeepWhatTheyRead(t *testing.T) {
 	o.Bytes = 2 * pageBytes // one block
 	dir := t.TempDir()
 	c := mustTune(t, dir, b, o, tuning{block: 4000, openMax: openMax})
-	got, err := c.Get(t.Context(), "k", objstore.Whole)
-	must.NoError(t, err)
+	got := must.Get(c.Get(t.Context(), "k", objstore.Whole))(t)
 	first := make([]byte, 10)
-	if _, err := io.ReadFull(got.Body, first); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(got.Body, first))(t)
 	o2 := pattern(4000+200, 2) // larger than the space next to the block that is being read
 	b.fill(t, "large", o2)
 	want(t, c, "large", o2)
@@ -317,9 +311,7 @@ func TestReadersKeepWhatTheyRead(t *testing.T) {
 	if err != nil || !bytes.Equal(append(first, rest...), data) {
 		t.Errorf("reading continued after Forget and Close: %d bytes, %v", len(rest), err)
 	}
-	if err := got.Body.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, got.Body.Close())
 	if err := got.Body.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
@@ -331,8 +323,7 @@ func TestConnectionGetsTheBytes(t *testing.T) {
 	b.fill(t, "k", data)
 	c := mustOpen(t, t.TempDir(), b, options())
 	want(t, c, "k", data)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	received := make(chan []byte)
 	go func() {
@@ -345,10 +336,8 @@ func TestConnectionGetsTheBytes(t *testing.T) {
 		all, _ := io.ReadAll(conn)
 		received <- all
 	}()
-	conn, err := net.Dial("tcp", l.Addr().String())
-	must.NoError(t, err)
-	got, err := c.Get(t.Context(), "k", objstore.Range{Offset: 5, Length: int64(len(data)) - 10})
-	must.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+	got := must.Get(c.Get(t.Context(), "k", objstore.Range{Offset: 5, Length: int64(len(data)) - 10}))(t)
 	defer got.Body.Close()
 	if n, err := io.Copy(conn, got.Body); err != nil || n != int64(len(data)-10) {
 		t.Errorf("copied %d: %v", n, err)
@@ -364,8 +353,7 @@ func TestOpenFilesAndIndexAreBounded(t *testing.T) {
 	o := options()
 	index := budget.New(budget.LimitMin).Class(budget.CacheIndex)
 	o.Index = index
-	held, err := index.Reserve(index.Limit() - 10*entryBytes)
-	must.NoError(t, err)
+	held := must.Get(index.Reserve(index.Limit() - 10*entryBytes))(t)
 	dir := t.TempDir()
 	c := mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
 	for i := range 30 {
@@ -384,9 +372,7 @@ func TestOpenFilesAndIndexAreBounded(t *testing.T) {
 		t.Errorf("the ten most recently used blocks were requested: %q", asked)
 	}
 	mustClose(t, c)
-	if index.Used() != held.Size() {
-		t.Errorf("%d bytes of the index are still reserved", index.Used()-held.Size())
-	}
+	check.Equalf(t, index.Used(), held.Size(), "%d bytes of the index are still reserved", index.Used()-held.Size())
 	must.NoError(t, held.Grow(5*entryBytes))
 	c = mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
 	if c.Stats().Blocks != 5 || len(files(t, dir)) != 5 {

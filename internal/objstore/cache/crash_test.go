@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -45,8 +46,7 @@ func (c *crash) shoot(dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := image{}
-	entries, err := os.ReadDir(dir)
-	must.NoError(c.t, err)
+	entries := must.Get(os.ReadDir(dir))(c.t)
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		// the lock is empty and belongs to the running process
@@ -67,9 +67,7 @@ func memoryDir(t *testing.T) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, os.RemoveAll(dir))
 	})
 	return dir
 }
@@ -144,8 +142,7 @@ func (c *crash) answers(what string, tune tuning) {
 // regular is the disk space of the folder's files, without folders and pipes, which do not belong
 // to the cache.
 func (c *crash) regular() (sum int64) {
-	entries, err := os.ReadDir(c.dir)
-	must.NoError(c.t, err)
+	entries := must.Get(os.ReadDir(c.dir))(c.t)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			sum += pages(info.Size())
@@ -385,8 +382,7 @@ func script(t *testing.T, dir string, hook func(string) error) (failures uint64)
 		b.fill(t, fmt.Sprint(i), pattern(n, i))
 	}
 	for range 2 {
-		k, err := open(dir, b, o, tune)
-		must.NoError(t, err)
+		k := must.Get(open(dir, b, o, tune))(t)
 		for round := range 2 {
 			for i, n := range []int{200, 64, 10, 130} {
 				want(t, k, fmt.Sprint(i), pattern(n, i))

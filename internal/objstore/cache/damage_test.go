@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -29,8 +30,7 @@ func newOnFile(t *testing.T) *onFile {
 	d.b.fill(t, d.key, d.data)
 	d.reread()
 	d.path = files(t, d.dir)[0]
-	good, err := os.ReadFile(d.path)
-	must.NoError(t, err)
+	good := must.Get(os.ReadFile(d.path))(t)
 	d.good = good
 	return d
 }
@@ -166,9 +166,7 @@ func TestFileThatShrinksWhileItIsOpen(t *testing.T) {
 		if err != nil || buf.String() != string(d.data) {
 			t.Errorf("%s: %q, %v", way, buf.String(), err)
 		}
-		if err := got.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, got.Body.Close())
 		want(t, c, d.key, d.data)
 		mustClose(t, c)
 	}

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -17,9 +18,7 @@ func mount(t *testing.T, options string) (dir string) {
 		t.Skipf("cannot mount a file system: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, syscall.Unmount(dir, 0))
 	})
 	return dir
 }
@@ -84,9 +83,7 @@ func TestFewDescriptors(t *testing.T) {
 	var before syscall.Rlimit
 	must.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	t.Cleanup(func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 	})
 	dir, failures := t.TempDir(), uint64(0)
 	for spare := range uint64(10) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -123,9 +124,7 @@ func TestFolderOfAnotherProcess(t *testing.T) {
 	b.fill(t, "k", []byte("x"))
 	c := mustOpen(t, dir, b, options())
 	want(t, c, "k", []byte("x"))
-	if len(files(t, dir)) != 1 {
-		t.Error("a folder that is no longer locked is not used")
-	}
+	check.Equalf(t, len(files(t, dir)), 1, "a folder that is no longer locked is not used")
 }
 
 func TestStoreErrorsReachTheReader(t *testing.T) {
@@ -141,9 +140,7 @@ func TestStoreErrorsReachTheReader(t *testing.T) {
 		}
 	}
 	b.failing(nil)
-	if _, _, err := read(t.Context(), c, "k", objstore.Range{Length: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(read(t.Context(), c, "k", objstore.Range{Length: 1}))(t)
 	for _, fault := range []error{objstore.ErrRefused, objstore.ErrNotFound} {
 		b.failing(fault)
 		if _, _, err := read(t.Context(), c, "k", objstore.Whole); !errors.Is(err, objstore.ErrNoVerdict) {

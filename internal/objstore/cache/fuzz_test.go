@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -77,9 +79,7 @@ func FuzzFile(f *testing.F) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		refused := func(what string, c *Cache, file []byte, key string, n name) {
-			if _, err := judge(c, file, key, n); !errors.Is(err, errDamaged) {
-				t.Fatalf("%s: %v", what, err)
-			}
+			must.ErrorIsf(t, check.Err(judge(c, file, key, n)), errDamaged, "%s", what)
 		}
 		at := int(bit/8) % len(file)
 		file[at] ^= 1 << (bit % 8)

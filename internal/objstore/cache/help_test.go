@@ -79,8 +79,7 @@ func mustOpen(t testing.TB, dir string, remote objstore.Store, o Options) *Cache
 
 func mustTune(t testing.TB, dir string, remote objstore.Store, o Options, tune tuning) *Cache {
 	t.Helper()
-	c, err := open(dir, remote, o, tune)
-	must.NoError(t, err)
+	c := must.Get(open(dir, remote, o, tune))(t)
 	t.Cleanup(func() { mustClose(t, c) })
 	return c
 }
@@ -117,8 +116,7 @@ func want(t testing.TB, s objstore.Store, key string, data []byte) {
 // onDisk is the disk space of the files of a folder, in pages.
 func onDisk(t testing.TB, dir string) (sum int64) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must.NoError(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
 			sum += pages(info.Size())
@@ -130,8 +128,7 @@ func onDisk(t testing.TB, dir string) (sum int64) {
 // files lists the blocks in a folder.
 func files(t testing.TB, dir string) (paths []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must.NoError(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if _, ok := parseName(e.Name()); ok {
 			paths = append(paths, filepath.Join(dir, e.Name()))

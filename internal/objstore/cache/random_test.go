@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -69,9 +70,7 @@ func (w *world) step() {
 		w.put()
 	case n == 3:
 		i := w.rnd.IntN(len(w.keys))
-		if err := w.c.Delete(w.t.Context(), w.keys[i]); err != nil {
-			w.t.Error(err)
-		}
+		check.NoError(w.t, w.c.Delete(w.t.Context(), w.keys[i]))
 	case n == 4:
 		w.hits += w.c.Stats().Hits
 		mustClose(w.t, w.c)
@@ -222,7 +221,5 @@ func TestManyReadersAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	mustClose(t, c)
-	if len(c.slots) != 0 {
-		t.Errorf("%d memory slots are still in use", len(c.slots))
-	}
+	check.Equalf(t, len(c.slots), 0, "memory slots are still in use")
 }

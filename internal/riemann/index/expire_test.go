@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -38,9 +39,7 @@ func TestExpiryAtTheDeadline(t *testing.T) {
 		pass(time.Hour)
 		same(t, "later", l.expired(), `a s riemann-expired-0 00:00:03`, `b s riemann-expired-1 00:01:00`)
 		same(t, "events later", ask(t, x, "true"), `c s {"ttl":"Infinity"}`)
-		if n := x.met.expired.Get(); n != 2 {
-			t.Errorf("%d events expired, want 2", n)
-		}
+		check.Equalf(t, x.met.expired.Get(), 2, "events expired")
 	})
 }
 
@@ -171,8 +170,7 @@ func TestExpiredRecord(t *testing.T) {
 		x := open(t, b, "")
 		l.post(0, `a s {"ttl":0.5,"state":"ok"}`, `a expired {"ttl":3}`)
 		pass(time.Second)
-		got, err := l.Read(t.Context(), l.topic, 0, 2, 1<<20)
-		must.NoError(t, err)
+		got := must.Get(l.Read(t.Context(), l.topic, 0, 2, 1<<20))(t)
 		var r record.Reader
 		r.Reset(got.Parts[0], 2)
 		if !r.Next() {
@@ -285,9 +283,7 @@ func TestRefusedAppendsAreRepeated(t *testing.T) {
 		l.failing(func() (bool, error) { tries++; return tries > 5, map[bool]error{false: errRefused}[tries > 5] })
 		pass(time.Minute)
 		same(t, "after refusals", l.expired(), `a s riemann-expired-0 00:00:03`)
-		if tries != 6 {
-			t.Errorf("%d appends, want 6", tries)
-		}
+		check.Equalf(t, tries, 6, "appends")
 	})
 }
 

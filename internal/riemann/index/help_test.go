@@ -256,8 +256,7 @@ func open(t testing.TB, b *fakeBroker, path string, change ...func(o *Options)) 
 	for _, f := range change {
 		f(&o)
 	}
-	x, err := Open(t.Context(), o)
-	must.NoError(t, err)
+	x := must.Get(Open(t.Context(), o))(t)
 	t.Cleanup(func() {
 		x.Close()
 		if t.Failed() {
@@ -276,8 +275,7 @@ func (x *Index) WaitFor(ctx context.Context, partition uint32, offset int64) err
 
 func parse(t testing.TB, text string) *query.Query {
 	t.Helper()
-	q, err := query.Parse(text)
-	must.NoError(t, err)
+	q := must.Get(query.Parse(text))(t)
 	return q
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -48,9 +49,7 @@ func TestWaitForAnOffset(t *testing.T) {
 			t.Fatal("it did not wait for offset 1")
 		}
 		l.post(0, `a s {}`)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, <-done)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := x.WaitFor(ctx, 0, 2); !errors.Is(err, context.DeadlineExceeded) {
@@ -81,9 +80,7 @@ func TestFieldsOfAnEvent(t *testing.T) {
 		`room`:                                                 true,
 		`nothing = nil and not nothing`:                        true,
 	} {
-		if got := parse(t, text).Match(e); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
+		check.Equalf(t, parse(t, text).Match(e), want, "%s", text)
 	}
 	want := `{"host":"h","service":"s","time":"2020-09-13T12:26:40.000Z","state":"o\u006b","metric":-1.5,"ttl":"Infinity",` +
 		`"tags":[ "a\"b" , {"x":[1,"]"]}, "ü" ],"rack":"r1","room":[1],"b\u0061r":true,"n":null,"f":false}`
@@ -91,9 +88,7 @@ func TestFieldsOfAnEvent(t *testing.T) {
 		t.Errorf("AppendJSON:\n%s, want\n%s", got, want)
 	}
 	e = of(`5`, noTime)
-	if got := string(e.AppendJSON(nil)); got != `{"host":"h","service":"s","time":"2023-11-14T22:13:20.123Z"}` {
-		t.Errorf("an event without data is %s", got)
-	}
+	check.Equalf(t, string(e.AppendJSON(nil)), `{"host":"h","service":"s","time":"2023-11-14T22:13:20.123Z"}`, "an event without data")
 	if !parse(t, "time = 1700000000.123").Match(e) {
 		t.Error("the append time is not the time of an event without one")
 	}
@@ -132,9 +127,7 @@ func TestBounds(t *testing.T) {
 	same(t, "after an expired event", ask(t, x, "true"), `a s {"state":"new"}`, `c s {}`, `d s {}`)
 	l.post(0, `c s {"state":"`+strings.Repeat("x", 200)+`"}`)
 	same(t, "beyond the bytes", ask(t, x, "true"), `a s {"state":"new"}`, `d s {}`)
-	if n := x.met.refused.Get(); n != 2 {
-		t.Errorf("%d events refused, want 2", n)
-	}
+	check.Equalf(t, x.met.refused.Get(), 2, "events refused")
 }
 
 func TestAnswerIsBoundedBeforeItIsBuilt(t *testing.T) {
@@ -164,9 +157,7 @@ func TestRebuild(t *testing.T) {
 	l.post(0, `a s {"state":"two"}`)
 	x = open(t, b, path)
 	same(t, "the file continues", ask(t, x, "true"), `a s {"state":"two"}`, `b s {}`)
-	if n := x.met.records.Get(); n != 1 {
-		t.Errorf("%d records were read again, want 1", n)
-	}
+	check.Equalf(t, x.met.records.Get(), 1, "records were read again")
 	x.Close()
 
 	must.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
@@ -176,9 +167,7 @@ func TestRebuild(t *testing.T) {
 	forge(t, path)
 	x = open(t, b, path)
 	must.NoError(t, x.CatchUp(t.Context()))
-	if err := x.Query(t.Context(), parse(t, "true"), 1<<20, nil); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("the query of a changed event returns %v", err)
-	}
+	check.ErrorIsf(t, x.Query(t.Context(), parse(t, "true"), 1<<20, nil), ErrUnavailable, "the query of a changed event returns")
 	sebtest.Eventually(t, "a change of state", func() bool { return x.met.rebuilds.Get() == 1 })
 	same(t, "a changed event is rebuilt", ask(t, x, "true"), `a s {"state":"two"}`, `b s {}`)
 	x.Close()
@@ -206,12 +195,9 @@ func TestRebuild(t *testing.T) {
 
 // forge changes an event in the file without its checksum.
 func forge(t *testing.T, path string) {
-	db, err := localdb.Open(path, 1, nil)
-	must.NoError(t, err)
+	db := must.Get(localdb.Open(path, 1, nil))(t)
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), `UPDATE entry SET data = CAST(replace(CAST(data AS TEXT), 'two', 'six') AS BLOB)`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.ExecContext(t.Context(), `UPDATE entry SET data = CAST(replace(CAST(data AS TEXT), 'two', 'six') AS BLOB)`))(t)
 }
 
 func TestRecordsThatAreNoEventsAreSkipped(t *testing.T) {
@@ -226,9 +212,7 @@ func TestRecordsThatAreNoEventsAreSkipped(t *testing.T) {
 	l.appendLocked(0, []record.Record{{Key: []byte("a"), Value: []byte("{\"entity_id\":\"a\",\"event\":\"s\",\"data\":{\"x\":\"\xff\"}}")}})
 	l.mu.Unlock()
 	same(t, "bytes that are not UTF-8", ask(t, x, "true"), "a s {\"x\":\"\ufffd\"}")
-	if n := x.met.skipped.Get(); n != 3 {
-		t.Errorf("%d records skipped, want 3", n)
-	}
+	check.Equalf(t, x.met.skipped.Get(), 3, "records skipped")
 }
 
 func TestLargeBatchesAreAppliedInPieces(t *testing.T) {
@@ -273,8 +257,7 @@ func TestManyEvents(t *testing.T) {
 
 // rowsRead returns how many events a query reads.
 func rowsRead(t *testing.T, x *Index, text string) (n int) {
-	rows, err := selected(t.Context(), x.file.Readers, parse(t, text))
-	must.NoError(t, err)
+	rows := must.Get(selected(t.Context(), x.file.Readers, parse(t, text)))(t)
 	defer rows.Close()
 	for rows.Next() {
 		n++

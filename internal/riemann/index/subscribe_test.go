@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 // took returns the events that a subscription has, or waits for one.
 func took(t *testing.T, s *Subscription) (list []string) {
 	t.Helper()
-	events, err := s.Next(t.Context())
-	must.NoError(t, err)
+	events := must.Get(s.Next(t.Context()))(t)
 	for _, e := range events {
 		list = append(list, string(e))
 	}
@@ -94,10 +94,8 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 	timed(t, func(t *testing.T) {
 		l := newLog(1)
 		x := open(t, l.broker(), "", func(o *Options) { o.QueueBytes = 1000 })
-		slow, err := x.Subscribe(t.Context(), parse(t, "true"), nil)
-		must.NoError(t, err)
-		other, err := x.Subscribe(t.Context(), parse(t, `host = "b"`), nil)
-		must.NoError(t, err)
+		slow := must.Get(x.Subscribe(t.Context(), parse(t, "true"), nil))(t)
+		other := must.Get(x.Subscribe(t.Context(), parse(t, `host = "b"`), nil))(t)
 		for range 30 {
 			l.post(0, `a s {}`)
 		}
@@ -114,9 +112,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 		}
 		slow.Close()
 		x.Close()
-		if _, err := other.Next(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Errorf("after Close: error %v", err)
-		}
+		check.ErrorIsf(t, check.Err(other.Next(t.Context())), ErrClosed, "after Close: error")
 		other.Close()
 	})
 }

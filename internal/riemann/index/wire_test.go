@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -62,9 +63,7 @@ func TestEventsOfTheProtocol(t *testing.T) {
 		{`{"metric":"NaN","state":null}`, noTime, `1=1700000000 10=1700000000123000 4=h 3=s 14=NaN 15=NaN`},
 		{`{"metric":"text","ttl":"x","tags":"a"}`, 0, `1=0 10=0 4=h 3=s`},
 	} {
-		if got := fieldsOf(t, of(c.data, c.time).appendMessage(nil)); got != c.want {
-			t.Errorf("%s: %s, want\n%s", c.data, got, c.want)
-		}
+		check.Equalf(t, fieldsOf(t, of(c.data, c.time).appendMessage(nil)), c.want, "%s", c.data)
 	}
 }
 
@@ -72,8 +71,7 @@ func TestQueriesOfTheProtocol(t *testing.T) {
 	l := newLog(1)
 	x := Queries{open(t, l.broker(), "")}
 	l.post(0, `a s {"metric":1}`, `b s {"metric":2}`)
-	out, err := x.Query(t.Context(), `metric = 2`, 1000)
-	must.NoError(t, err)
+	out := must.Get(x.Query(t.Context(), `metric = 2`, 1000))(t)
 	_, _, tag := protowire.ConsumeTag(out)
 	body, n := protowire.ConsumeBytes(out[tag:])
 	if got := fieldsOf(t, body); tag+n != len(out) || !strings.HasSuffix(got, "4=b 3=s 13=2 15=2") {

@@ -41,8 +41,7 @@ func TestKey(t *testing.T) {
 		{`host = service and service = "b"`, "", "", false},
 		{`true`, "", "", false},
 	} {
-		q, err := query.Parse(c.text)
-		must.NoError(t, err)
+		q := must.Get(query.Parse(c.text))(t)
 		if host, service, ok := q.Key(); ok != c.ok || ok && (host != c.host || service != c.service) {
 			t.Errorf("Key of %s is %q, %q, %v, want %q, %q, %v", c.text, host, service, ok, c.host, c.service, c.ok)
 		}
@@ -101,8 +100,7 @@ func TestComparisonsDoNotAllocate(t *testing.T) {
 
 // nested is an expression whose time is exponential with backtracking, and a text of 64 KiB.
 func nested(t testing.TB) (*query.Query, query.Event) {
-	q, err := query.Parse(`host ~= "(a+)+$"`)
-	must.NoError(t, err)
+	q := must.Get(query.Parse(`host ~= "(a+)+$"`))(t)
 	return q, with(fields{"host": strings.Repeat("a", 64<<10) + "!"})[0]
 }
 

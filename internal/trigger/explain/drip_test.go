@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -23,8 +24,7 @@ func body(t testing.TB, expr, events, at any) []byte {
 	if v := reflect.ValueOf(events); v.Kind() == reflect.Slice && v.IsNil() {
 		delete(question, "events") // null is invalid
 	}
-	b, err := json.Marshal(question)
-	must.NoError(t, err)
+	b := must.Get(json.Marshal(question))(t)
 	return b
 }
 
@@ -34,8 +34,7 @@ func ask(t *testing.T, text []byte) *Answer {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	a, err := q.Answer(t.Context(), nil)
-	must.NoError(t, err)
+	a := must.Get(q.Answer(t.Context(), nil))(t)
 	return a
 }
 
@@ -51,8 +50,7 @@ func TestCases(t *testing.T) {
 			}
 			continue
 		}
-		e, err := driplang.Parse(c.Expr)
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse(c.Expr))(t)
 		for form, a := range map[string]*Answer{"text": ask(t, text), "JSON": ask(t, body(t, e, c.Events, c.At))} {
 			if a.Value != c.Value || a.Value && a.Pending || a.Why == "" {
 				t.Errorf("%s %s: %s at %s: %+v: %s", c.ID, form, c.Expr, c.At, a, c.Why)
@@ -104,9 +102,7 @@ func TestWhy(t *testing.T) {
 		{"A THEN B", []happened{{Event: "A", At: day(2)}, {Event: "B", At: day(1)}}, 2, `true since 2026-01-03T00:00:00Z, when B came (event 1); because of A at 2026-01-03T00:00:00Z (event 0) and B at 2026-01-03T00:00:00Z (event 1); it cannot change any more; 1 event is earlier than the one before in the list, and got its time`},
 	} {
 		a := ask(t, body(t, c.expr, append([]happened{}, c.events...), day(c.at)))
-		if a.Why != c.want {
-			t.Errorf("%s at day %v:\n%s\nwant\n%s", c.expr, c.at, a.Why, c.want)
-		}
+		check.Equalf(t, a.Why, c.want, "%s at day %v", c.expr, c.at)
 	}
 }
 
@@ -137,8 +133,7 @@ func TestOrderAndDuplicates(t *testing.T) {
 			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1.5)}}, 2, true, "0 0 0 pending|1 -1 0 true|1.5 1 0 true",
 		},
 	} {
-		q, err := Parse(body(t, c.expr, c.events, day(c.at)))
-		must.NoError(t, err)
+		q := must.Get(Parse(body(t, c.expr, c.events, day(c.at))))(t)
 		var trace []string
 		a, err := q.Answer(t.Context(), func(m Moment) {
 			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(driplangtest.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
@@ -200,13 +195,10 @@ func TestReadEvents(t *testing.T) {
 }
 
 func TestAnswerEndsWithItsContext(t *testing.T) {
-	q, err := Parse(body(t, "A", []happened{{Event: "A", At: day(0)}}, day(1)))
-	must.NoError(t, err)
+	q := must.Get(Parse(body(t, "A", []happened{{Event: "A", At: day(0)}}, day(1))))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := q.Answer(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(q.Answer(ctx, nil)), context.Canceled)
 }
 
 // FuzzQuestion: every input gives an answer or a fault. The answer does not depend on the form of
@@ -235,8 +227,7 @@ func FuzzQuestion(f *testing.F) {
 				t.Fatalf("%+v", a)
 			}
 		}
-		canonical, err := driplang.Parse(q.Expr.String())
-		must.NoError(t, err)
+		canonical := must.Get(driplang.Parse(q.Expr.String()))(t)
 		again := &Question{Expr: canonical, Events: q.Events, At: q.At}
 		b, err := again.Answer(t.Context(), nil)
 		if err != nil || b.Value != a.Value || b.Why != a.Why {

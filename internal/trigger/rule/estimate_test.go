@@ -91,9 +91,7 @@ func TestSeen(t *testing.T) {
 		}
 		if i == 99 {
 			x.Erase("user-1", 0)
-			if x.Seen() != 99 {
-				t.Fatalf("%d entities seen of 100, one of which is erased", x.Seen())
-			}
+			must.Equalf(t, x.Seen(), 99, "entities seen of 100, one of which is erased")
 			x.Covers([]byte("user-1"))
 		}
 	}

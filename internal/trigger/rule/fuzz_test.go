@@ -9,11 +9,9 @@ import (
 )
 
 func FuzzParseDefinition(f *testing.F) {
-	e, err := driplang.Parse("A THEN (NOT B WITHIN 7 days)")
-	must.NoError(f, err)
+	e := must.Get(driplang.Parse("A THEN (NOT B WITHIN 7 days)"))(f)
 	d := Definition{ID: "t", Version: 1, Expr: e, From: []int64{1, 2}, At: 5, Deliver: []byte(`{"x":1}`)}.WithDefaults()
-	value, err := d.Encode()
-	must.NoError(f, err)
+	value := must.Get(d.Encode())(f)
 	f.Add([]byte("t"), value)
 	f.Add([]byte("t"), []byte(`{"id":"t","version":1,"expr":{"event":"A"},"fire":"reset","on_retract":"notify"}`))
 	f.Fuzz(func(t *testing.T, key, value []byte) {

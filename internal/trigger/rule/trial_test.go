@@ -12,10 +12,8 @@ import (
 
 func newTrial(t *testing.T, expr string, limit int64) *Trial {
 	t.Helper()
-	x, err := driplang.Parse(expr)
-	must.NoError(t, err)
-	r, err := Compile(Definition{ID: "t", Version: 1, Expr: x, Backfill: Replay, Fire: OnEdge}.WithDefaults())
-	must.NoError(t, err)
+	x := must.Get(driplang.Parse(expr))(t)
+	r := must.Get(Compile(Definition{ID: "t", Version: 1, Expr: x, Backfill: Replay, Fire: OnEdge}.WithDefaults()))(t)
 	return NewTrial(r, TrialOptions{Limit: limit})
 }
 

@@ -86,8 +86,7 @@ func TestFilterOfEvent(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		p, err := monitor.Compile(x, monitor.Options{})
-		must.NoError(t, err)
+		p := must.Get(monitor.Compile(x, monitor.Options{}))(t)
 		want := p.Match(e.Name, e.Data) != 0
 		if got := filter.Match([]byte(value)); got != want {
 			t.Fatalf("seed %d: %s on %s: %v, a trigger %v", seed, filter, value, got, want)

@@ -29,8 +29,7 @@ func fillInsts(t testing.TB, f *File, from, to int) {
 
 func openCopy(t testing.TB, path string) *File {
 	t.Helper()
-	f, err := Open(t.Context(), Options{Path: path, Cluster: "c", Unsafe: true})
-	must.NoError(t, err)
+	f := must.Get(Open(t.Context(), Options{Path: path, Cluster: "c", Unsafe: true}))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -106,12 +105,8 @@ func TestCopyReadsAllRows(t *testing.T) {
 				return tx.PutCursor(CursorKey{Partition: 1}, Cursor{Next: 7, Clock: 8})
 			})
 			must.NoError(t, err)
-			if _, err := f.tx.Exec(t.Context(), change); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); !errors.Is(err, localdb.ErrDamaged) {
-				t.Fatalf("%v", err)
-			}
+			must.Get(f.tx.Exec(t.Context(), change))(t)
+			must.ErrorIs(t, f.Copy(t.Context(), filepath.Join(dir, "b.db")), localdb.ErrDamaged)
 		})
 	}
 }
@@ -122,9 +117,7 @@ func TestCanceledCopy(t *testing.T) {
 	fillInsts(t, f, 0, 1000)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.Copy(ctx, filepath.Join(dir, "b.db")); !errors.Is(err, context.Canceled) {
-		t.Fatalf("%v", err)
-	}
+	must.ErrorIs(t, f.Copy(ctx, filepath.Join(dir, "b.db")), context.Canceled)
 	fillInsts(t, f, 1000, 30_000) // the file stays usable
 	for _, after := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), after)

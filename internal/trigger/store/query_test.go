@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestFiringsAreSelected compares every query with a filter over all firings.
@@ -74,18 +76,12 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 	for _, newest := range []bool{false, true} {
 		for _, entity := range []string{"", "e"} {
 			for _, trigger := range []string{"", "t"} {
-				if _, err := f.Firings(t.Context(), FiringQuery{Trigger: trigger, Entity: entity, Newest: newest, Limit: 1}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(f.Firings(t.Context(), FiringQuery{Trigger: trigger, Entity: entity, Newest: newest, Limit: 1}))(t)
 			}
 		}
 	}
-	if _, err := f.Counts(t.Context(), "t", time.Now(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Knowing(t.Context(), "e", []int64{1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Counts(t.Context(), "t", time.Now(), 1))(t)
+	must.Get(f.Knowing(t.Context(), "e", []int64{1}))(t)
 	if id, err := f.NextFired(t.Context(), "e", ""); err != nil || id != "t" {
 		t.Fatal(id, err)
 	}
@@ -107,9 +103,7 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 			}
 			return nil
 		}, "EXPLAIN QUERY PLAN "+text, args...)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 	}
 	if n < 10 {
 		t.Errorf("%d steps were examined: %q", n, texts)

@@ -12,13 +12,13 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 func open(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Open(t.Context(), Options{Path: path, Cluster: "one", Unsafe: true})
-	must.NoError(t, err)
+	f := must.Get(Open(t.Context(), Options{Path: path, Cluster: "one", Unsafe: true}))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -74,9 +74,7 @@ func TestRows(t *testing.T) {
 				t.Errorf("%+v is %+v, want %+v", k, got, want)
 			}
 		}
-		if len(found) != 100 {
-			t.Errorf("%d rows", len(found))
-		}
+		check.Equalf(t, len(found), 100, "rows")
 		due, e := tx.Due(nil, 1, 2, 20)
 		for i, d := range due {
 			if d.At < 1 || d.At > 2 || i > 0 && d.At < due[i-1].At {
@@ -88,9 +86,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("%d are due, the first at %d", len(due), first)
 		}
 		none, e3 := tx.FirstDue(2)
-		if none != math.MaxInt64 {
-			t.Errorf("first due of no rows: %d", none)
-		}
+		check.Equalf(t, none, math.MaxInt64, "first due of no rows")
 		return errors.Join(err, e, e2, e3)
 	})
 	if keys, rows, err := f.Insts(t.Context(), 1, "e005"); err != nil || len(keys) != 2 || len(rows) != 2 {
@@ -182,30 +178,23 @@ func TestDamageIsFound(t *testing.T) {
 			t.Fatalf("%s: before: %v", c.change, err)
 		}
 		f.Close()
-		db, err := sql.Open("sqlite", path)
-		must.NoError(t, err)
+		db := must.Get(sql.Open("sqlite", path))(t)
 		if r, err := db.Exec(c.change); err != nil {
 			t.Fatalf("%s: %v", c.change, err)
 		} else if n, _ := r.RowsAffected(); n == 0 {
 			t.Fatalf("%s changes nothing", c.change)
 		}
 		db.Close()
-		if err := c.read(open(t, path)); !errors.Is(err, localdb.ErrDamaged) {
-			t.Errorf("%s: %v", c.change, err)
-		}
+		check.ErrorIsf(t, c.read(open(t, path)), localdb.ErrDamaged, "%s", c.change)
 	}
 }
 
 func TestForeignFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "triggers.db")
 	open(t, path).Close()
-	if _, err := Open(t.Context(), Options{Path: path, Cluster: "two"}); !errors.Is(err, localdb.ErrDamaged) {
-		t.Errorf("another cluster: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(Open(t.Context(), Options{Path: path, Cluster: "two"})), localdb.ErrDamaged, "another cluster")
 	must.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
-	if _, err := Open(t.Context(), Options{Path: path, Cluster: "one"}); !errors.Is(err, localdb.ErrDamaged) {
-		t.Errorf("another application: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(Open(t.Context(), Options{Path: path, Cluster: "one"})), localdb.ErrDamaged, "another application")
 	must.NoError(t, Remove(path))
 	open(t, path)
 }

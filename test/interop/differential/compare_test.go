@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -100,9 +101,7 @@ func TestSeedDeterminesSteps(t *testing.T) {
 		return all.String()
 	}
 	five, again := steps(5), steps(5)
-	if five != again {
-		t.Error("seed 5 makes different steps when repeated")
-	}
+	check.Equalf(t, five, again, "seed 5 makes different steps when repeated")
 	if five == steps(6) {
 		t.Error("seeds 5 and 6 make the same steps")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -24,12 +25,9 @@ var consumersWanted = map[string]string{
 func TestConsumerProtocol(t *testing.T) {
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
-	s, err := startSeb(t.Context())
-	must.NoError(t, err)
+	s := must.Get(startSeb(t.Context()))(t)
 	t.Cleanup(func() {
-		if err := s.stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.stop(context.Background()))
 	})
 	began := time.Now()
 	kafka, seb := newStory(t, "Kafka", k.address), newStory(t, "Seb", s.address)
@@ -128,9 +126,7 @@ func (y *story) follow(what string, members []*hand, want ...int) {
 		var have []int
 		for _, m := range members {
 			a := y.beat(y.request(m))
-			if a.ErrorCode != 0 {
-				y.t.Fatalf("%s: %s got code %d", what, m.id, a.ErrorCode)
-			}
+			must.Equalf(y.t, a.ErrorCode, 0, "%s: %s got code", what, m.id)
 			m.epoch = a.MemberEpoch
 			if a.Assignment != nil {
 				m.owned = nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -147,9 +148,7 @@ func kafkaFor(t *testing.T) *peer {
 			shared.peer, shared.err = startKafka(t.Context(), shared.dir)
 		}
 	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
+	must.NoError(t, shared.err)
 	return shared.peer
 }
 
@@ -169,15 +168,11 @@ func stopShared() error {
 func oneSeed(t *testing.T, k *peer, seed uint64, steps func(*run) error) (*run, error) {
 	t.Helper()
 	ctx := context.Background()
-	s, err := startSeb(ctx)
-	must.NoError(t, err)
+	s := must.Get(startSeb(ctx))(t)
 	defer func() {
-		if err := s.stop(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.stop(ctx))
 	}()
-	r, err := newRun(seed, nonceNow(), k.address, s.address)
-	must.NoError(t, err)
+	r := must.Get(newRun(seed, nonceNow(), k.address, s.address))(t)
 	defer r.close()
 	return r, steps(r)
 }

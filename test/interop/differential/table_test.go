@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 // TestDocumentedDifferences: docs/reference/kafka.md lists the table of wanted differences with the
 // same words.
 func TestDocumentedDifferences(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/reference/kafka.md")
-	must.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../../docs/reference/kafka.md"))(t)
 	_, section, found := strings.Cut(string(doc), "\n## Differences to Kafka\n")
 	if !found {
 		t.Fatal("docs/reference/kafka.md has no section on differences")
@@ -35,7 +35,5 @@ func TestDocumentedDifferences(t *testing.T) {
 		}
 	}
 	const head = 1
-	if len(rows) != len(want)+head {
-		t.Errorf("docs/reference/kafka.md has %d rows, the table %d", len(rows)-head, len(want))
-	}
+	check.Equalf(t, len(rows), len(want)+head, "docs/reference/kafka.md has %d rows, the table %d", len(rows)-head, len(want))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -23,8 +24,7 @@ type fixture struct {
 
 func (w *fixture) open() *receiver {
 	w.Helper()
-	box, err := openMailbox(w.path)
-	must.NoError(w, err)
+	box := must.Get(openMailbox(w.path))(w)
 	w.Cleanup(func() { close(box.letters) })
 	return &receiver{verifier: webhook.Verifier{Secrets: []webhook.Secret{w.secret}}, box: box}
 }
@@ -42,8 +42,7 @@ func (w *fixture) post(r *receiver, id, body string, secret webhook.Secret) int 
 // kept returns the IDs of the mails in the file.
 func (w *fixture) kept() string {
 	w.Helper()
-	text, err := os.ReadFile(w.path)
-	must.NoError(w, err)
+	text := must.Get(os.ReadFile(w.path))(w)
 	var ids []string
 	for line := range strings.Lines(string(text)) {
 		ids = append(ids, strings.Split(line, `"`)[3])
@@ -68,25 +67,16 @@ func TestReceiverKeepsEachMailOnce(t *testing.T) {
 		{"2-retracted", body, w.secret, 200}, // of an unknown firing
 		{"1-retracted", body, w.secret, 200},
 	} {
-		if code := w.post(r, c.id, c.body, c.secret); code != c.code {
-			t.Errorf("%s: %d, want %d", c.id, code, c.code)
-		}
+		check.Equalf(t, w.post(r, c.id, c.body, c.secret), c.code, "%s", c.id)
 	}
-	if got := w.kept(); got != "1 1-retracted" {
-		t.Errorf("kept %s", got)
-	}
+	check.Equalf(t, w.kept(), "1 1-retracted", "kept")
 	// A receiver was killed during a write.
-	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_APPEND, 0)
-	must.NoError(t, err)
+	f := must.Get(os.OpenFile(w.path, os.O_WRONLY|os.O_APPEND, 0))(t)
 	fmt.Fprint(f, `{"id":"3","sent_`)
 	must.NoError(t, f.Close())
 	r = w.open()
 	for _, id := range []string{"1", "3", "3"} {
-		if code := w.post(r, id, body, w.secret); code != 200 {
-			t.Errorf("%s: %d", id, code)
-		}
+		check.Equalf(t, w.post(r, id, body, w.secret), 200, "%s", id)
 	}
-	if got := w.kept(); got != "1 1-retracted 3" {
-		t.Errorf("kept %s", got)
-	}
+	check.Equalf(t, w.kept(), "1 1-retracted 3", "kept")
 }
