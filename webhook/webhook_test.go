@@ -172,7 +172,7 @@ func TestParseSecret(t *testing.T) {
 		{"whsec_" + strings.Repeat("A", 1<<20), false},
 	} {
 		s, err := webhook.ParseSecret(tt.text)
-		check.Equalf(t, (err == nil), tt.ok, "%.40q: error %v", tt.text, err)
+		check.Equalf(t, err == nil, tt.ok, "%.40q: error %v", tt.text, err)
 		if err == nil && s.Reveal() != tt.text {
 			t.Errorf("%q: Reveal returns %q", tt.text, s.Reveal())
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -64,8 +65,7 @@ func beAgent() error {
 
 func token(t *testing.T, text string) agent.Token {
 	t.Helper()
-	tok, err := agent.NewToken(text)
-	must.NoError(t, err)
+	tok := must.Get(agent.NewToken(text))(t)
 	return tok
 }
 
@@ -82,8 +82,7 @@ func startAgent(t *testing.T) *process {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), asAgent+"=1", agent.TokenVariable+"="+secret)
 	cmd.Stderr = t.Output()
-	out, err := cmd.StdoutPipe()
-	must.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())(t)
 	must.NoError(t, cmd.Start())
 	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000)}
 	t.Cleanup(func() {
@@ -124,8 +123,7 @@ func newTeam(t *testing.T, agents ...*process) *agent.Team {
 	for _, p := range agents {
 		o.Agents = append(o.Agents, p.address)
 	}
-	team, err := agent.NewTeam(o)
-	must.NoError(t, err)
+	team := must.Get(agent.NewTeam(o))(t)
 	t.Cleanup(team.Close)
 	return team
 }
@@ -151,8 +149,7 @@ func bars(t *testing.T, curves ...*result.Curve) map[time.Duration]int64 {
 	t.Helper()
 	all := map[time.Duration]int64{}
 	for _, c := range curves {
-		h, err := c.Histogram()
-		must.NoError(t, err)
+		h := must.Get(c.Histogram())(t)
 		for _, b := range h.Bars() {
 			all[b.To] += b.Count
 		}
@@ -218,12 +215,9 @@ func TestBroker(t *testing.T) {
 	t.Parallel()
 	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
 	t.Cleanup(func() {
-		if err := peers.Down(context.Background(), o); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, peers.Down(context.Background(), o))
 	})
-	up, err := peers.Up(t.Context(), o, "seb-memory")
-	must.NoError(t, err)
+	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	p := up[0]
 	target := workload.Target{Driver: "seb", Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID}
 	agents := []*process{startAgent(t), startAgent(t)}
@@ -237,8 +231,7 @@ func TestBroker(t *testing.T) {
 			change(&w)
 			team := newTeam(t, agents...)
 			defer team.Close() // so that the next team can use the agents
-			m, parts, err := team.DoParts(t.Context(), agent.Run{Workload: w, Target: target, Floor: 200 * time.Millisecond})
-			must.NoError(t, err)
+			m, parts := must.Get2(team.DoParts(t.Context(), agent.Run{Workload: w, Target: target, Floor: 200 * time.Millisecond}))(t)
 			sameSamples(t, m, parts)
 			want := int64(2 * 880)
 			if w.Shared {
@@ -255,10 +248,8 @@ func TestBroker(t *testing.T) {
 			}
 		})
 	}
-	c, err := client.New(target.Address, client.Options{APIKey: key(t, target.Options["key-file"])})
-	must.NoError(t, err)
-	topics, err := c.Topics(t.Context())
-	must.NoError(t, err)
+	c := must.Get(client.New(target.Address, client.Options{APIKey: key(t, target.Options["key-file"])}))(t)
+	topics := must.Get(c.Topics(t.Context()))(t)
 	for _, topic := range topics {
 		if strings.HasPrefix(topic.Name, "seb-bench") {
 			t.Errorf("topic %s is left", topic.Name)
@@ -268,8 +259,7 @@ func TestBroker(t *testing.T) {
 
 func key(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	must.NoError(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	return strings.TrimSpace(string(b))
 }
 
@@ -287,8 +277,7 @@ func TestLossesBetweenAgents(t *testing.T) {
 	team := newTeam(t, startAgent(t), startAgent(t))
 	w := shortWorkload()
 	w.Timeout = workload.Duration(2 * time.Second) // the wait for lost messages
-	m, parts, err := team.DoParts(t.Context(), agent.Run{Workload: w, Target: workload.Target{Driver: "relay", Address: r.l.Addr().String()}})
-	must.NoError(t, err)
+	m, parts := must.Get2(team.DoParts(t.Context(), agent.Run{Workload: w, Target: workload.Target{Driver: "relay", Address: r.l.Addr().String()}}))(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := m.Counts; r.lost == 0 || c.Lost != r.lost || c.Duplicates != r.doubled || c.Expected != 2*880 || c.Received != c.Expected-c.Lost || c.Foreign != 0 {
@@ -315,9 +304,7 @@ func TestAgentDies(t *testing.T) {
 	r := startRelay(t, func(int, int) int { return 1 })
 	stays, dies := startAgent(t), startAgent(t)
 	err := inTheMiddle(t, workload.Target{Driver: "relay", Address: r.l.Addr().String()}, func() {
-		if err := dies.cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, dies.cmd.Process.Kill())
 	}, stays, dies)
 	if err == nil || !strings.Contains(err.Error(), "agent "+dies.address+": ") {
 		t.Errorf("error %v", err)
@@ -336,9 +323,7 @@ func TestAgentHangs(t *testing.T) {
 	t.Parallel()
 	stays, hangs := startAgent(t), startAgent(t)
 	err := inTheMiddle(t, workload.Target{Driver: "noop"}, func() {
-		if err := hangs.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, hangs.cmd.Process.Signal(syscall.SIGSTOP))
 	}, stays, hangs)
 	if err == nil || !strings.Contains(err.Error(), "agent "+hangs.address+": nothing received for 10s") {
 		t.Errorf("error %v", err)
@@ -364,15 +349,13 @@ func TestCoordinatorDisconnects(t *testing.T) {
 	p := startAgent(t)
 	run := agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}}
 	t.Run("its connection ends", func(t *testing.T) {
-		hangUp, err := agent.Mute(t.Context(), token(t, secret), p.address, run)
-		must.NoError(t, err)
+		hangUp := must.Get(agent.Mute(t.Context(), token(t, secret), p.address, run))(t)
 		hangUp()
 		p.says("failed: ")
 		p.says("session ends: connection closed by the other side")
 	})
 	t.Run("it sends nothing", func(t *testing.T) {
-		hangUp, err := agent.Mute(t.Context(), token(t, secret), p.address, run)
-		must.NoError(t, err)
+		hangUp := must.Get(agent.Mute(t.Context(), token(t, secret), p.address, run))(t)
 		defer hangUp()
 		p.says("failed: ")
 		p.says("session ends: nothing received for 10s")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/agent"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -26,16 +27,13 @@ func serveHere(t *testing.T, tok agent.Token) (address string) {
 		}
 	}})
 	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-served)
 	})
 	return l.Addr().String()
 }
@@ -73,9 +71,7 @@ func TestRefusal(t *testing.T) {
 	good := token(t, secret)
 	address := serveHere(t, good)
 	t.Run("with the token", func(t *testing.T) {
-		if err := try(t, good, address); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, try(t, good, address))
 	})
 	t.Run("with another token", func(t *testing.T) {
 		wantError(t, try(t, token(t, secret+"?"), address), "agent "+address, "wrong token")
@@ -87,8 +83,7 @@ func TestRefusal(t *testing.T) {
 		wantError(t, agent.Shout(t.Context(), good, address, 1<<31), "closed")
 	})
 	t.Run("busy", func(t *testing.T) {
-		hangUp, err := agent.Mute(t.Context(), good, address, agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}})
-		must.NoError(t, err)
+		hangUp := must.Get(agent.Mute(t.Context(), good, address, agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}}))(t)
 		wantError(t, try(t, good, address), "agent "+address, "busy with 127.0.0.1:", "since 20")
 		hangUp()
 		if err := try(t, good, address); err != nil {
@@ -114,8 +109,7 @@ func TestUnprovenConnections(t *testing.T) {
 	good := token(t, secret)
 	address := serveHere(t, good)
 	dial := func(t *testing.T) net.Conn {
-		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-		must.NoError(t, err)
+		c := must.Get(tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}))(t)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -128,9 +122,7 @@ func TestUnprovenConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t)
-			if _, err := c.Write([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Write([]byte(text)))(t)
 			answer := make([]byte, 4096)
 			n := 0
 			for {
@@ -146,9 +138,7 @@ func TestUnprovenConnections(t *testing.T) {
 		})
 	}
 	t.Run("the agent still serves", func(t *testing.T) {
-		if err := try(t, good, address); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, try(t, good, address))
 	})
 }
 
@@ -157,8 +147,7 @@ func TestUnprovenConnections(t *testing.T) {
 func TestImpostor(t *testing.T) {
 	good := token(t, secret)
 	real := serveHere(t, good)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t))
-	must.NoError(t, err)
+	l := must.Get(tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t)))(t)
 	defer l.Close()
 	go func() {
 		for {
@@ -184,8 +173,7 @@ func TestImpostor(t *testing.T) {
 // TestAgentWithoutToken connects a coordinator to an agent with another token that accepts
 // everything.
 func TestAgentWithoutToken(t *testing.T) {
-	l, err := tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t))
-	must.NoError(t, err)
+	l := must.Get(tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t)))(t)
 	defer l.Close()
 	go func() {
 		c, err := l.Accept()
@@ -202,8 +190,7 @@ func TestAgentWithoutToken(t *testing.T) {
 
 func impostorTLS(t *testing.T) *tls.Config {
 	t.Helper()
-	c, err := agent.ServerTLS()
-	must.NoError(t, err)
+	c := must.Get(agent.ServerTLS())(t)
 	return c
 }
 
@@ -233,8 +220,7 @@ func TestToken(t *testing.T) {
 	_, err = agent.ReadToken(file(strings.Repeat("x", 5000)))
 	wantError(t, err, "limit 4096")
 	t.Setenv(agent.TokenVariable, secret)
-	fromEnv, err := agent.ReadToken("")
-	must.NoError(t, err)
+	fromEnv := must.Get(agent.ReadToken(""))(t)
 	fromFile, err := agent.ReadToken(file(secret + "\n"))
 	if err != nil || fromFile != fromEnv {
 		t.Errorf("the file has another token; error %v", err)

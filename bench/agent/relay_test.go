@@ -31,8 +31,7 @@ type relay struct {
 
 func startRelay(t *testing.T, deliver func(n, i int) int) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{l: l, deliver: deliver}
 	r.serving.Go(r.accept)
 	t.Cleanup(func() {

@@ -1,7 +1,6 @@
 package campaign
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,13 +11,13 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 
 	_ "github.com/sebbroker/seb/bench/drivers" // registers the drivers
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 func newPlan(t *testing.T, s Settings) *Plan {
 	t.Helper()
-	p, err := NewPlan(s)
-	must.NoError(t, err)
+	p := must.Get(NewPlan(s))(t)
 	return p
 }
 
@@ -32,19 +31,13 @@ func TestPlanFitsItsBudget(t *testing.T) {
 			t.Errorf("%s for %v", step.name(), d)
 		}
 	}
-	if more := newPlan(t, Settings{Budget: 2 * time.Hour}); more.Settings.Duration != durationDefault {
-		t.Errorf("in two hours: runs of %v", more.Settings.Duration)
-	}
-	if less := newPlan(t, Settings{Budget: time.Minute}); less.Settings.Duration != durationLeast {
-		t.Errorf("in a minute: runs of %v", less.Settings.Duration)
-	}
+	check.Equalf(t, newPlan(t, Settings{Budget: 2 * time.Hour}).Settings.Duration, durationDefault, "in two hours: runs of")
+	check.Equalf(t, newPlan(t, Settings{Budget: time.Minute}).Settings.Duration, durationLeast, "in a minute: runs of")
 	if given := newPlan(t, Settings{Duration: 3 * time.Second, Repeats: 1, Budget: time.Second}); given.Settings.Duration != 3*time.Second || given.Name() != "3s-x1" {
 		t.Errorf("what is asked for: %+v", given.Settings)
 	}
 	for _, s := range []Settings{{Repeats: -1}, {Repeats: 1000}, {Duration: -1}, {Budget: -1}} {
-		if _, err := NewPlan(s); !errors.Is(err, errSettings) {
-			t.Errorf("%+v: error %v", s, err)
-		}
+		check.ErrorIsf(t, check.Err(NewPlan(s)), errSettings, "%+v: error", s)
 	}
 }
 
@@ -85,9 +78,7 @@ func TestRepeatsAlternate(t *testing.T) {
 		last[key] = i
 		seen[key]++
 	}
-	if len(seen) != len(systems)*len(workload.Presets()) {
-		t.Errorf("%d kinds of runs", len(seen))
-	}
+	check.Equalf(t, len(seen), len(systems)*len(workload.Presets()), "kinds of runs")
 	for key, n := range seen {
 		want := repeatsDefault
 		if strings.HasPrefix(key, "nothing") {
@@ -111,8 +102,7 @@ func TestChoosing(t *testing.T) {
 		{nil, []string{"b"}, []string{PartLoops}, 2, 4},
 		{nil, nil, nil, 16 + 10 + 4, 14*5*3 + 2*5 + 10 + 4 + 4},
 	} {
-		chosen, err := p.Choose(c.only, c.runs, c.parts)
-		must.NoError(t, err)
+		chosen := must.Get(p.Choose(c.only, c.runs, c.parts))(t)
 		found := map[string]bool{}
 		for _, step := range chosen.Steps() {
 			found[step.Label()] = true
@@ -155,8 +145,6 @@ func TestRequests(t *testing.T) {
 		if inflight != c.inflight || pace != c.pace {
 			t.Errorf("%+v: %d requests every %v, want %d every %v", c.system, inflight, pace, c.inflight, c.pace)
 		}
-		if follow := followOf(step, pace); follow != c.follow {
-			t.Errorf("%+v, messages of %d bytes: subscribers follow by %s, want %s", c.system, c.bytes, follow, c.follow)
-		}
+		check.Equalf(t, followOf(step, pace), c.follow, "%+v, messages of %d bytes: subscribers follow by", c.system, c.bytes)
 	}
 }

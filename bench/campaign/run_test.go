@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -25,8 +26,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	root, err := peers.Repository()
-	must.NoError(t, err)
+	root := must.Get(peers.Repository())(t)
 	dir := t.TempDir()
 	p := &fixture{said: &bytes.Buffer{}}
 	results := filepath.Join(dir, "results")
@@ -48,15 +48,13 @@ func newFixture(t *testing.T) *fixture {
 // document returns the written text.
 func (p *fixture) document(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(p.Document)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(p.Document))(t)
 	return string(text)
 }
 
 func choose(t *testing.T, p *Plan, only, runs string, parts ...string) *Plan {
 	t.Helper()
-	chosen, err := p.Choose([]string{only}, strings.Split(runs, ","), parts)
-	must.NoError(t, err)
+	chosen := must.Get(p.Choose([]string{only}, strings.Split(runs, ","), parts))(t)
 	return chosen
 }
 
@@ -65,9 +63,7 @@ func TestContinue(t *testing.T) {
 	t.Parallel()
 	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 2}), newFixture(t)
 	chosen := choose(t, plan, "nothing", "a,b")
-	if err := plan.Write(at.Output); !errors.Is(err, errNothing) {
-		t.Errorf("a document of nothing: %v", err)
-	}
+	check.ErrorIsf(t, plan.Write(at.Output), errNothing, "a document of nothing")
 	// Interrupted in the second run.
 	ctx, cancel := context.WithCancel(t.Context())
 	at.Out = writerFunc(func(text []byte) (int, error) {
@@ -76,12 +72,9 @@ func TestContinue(t *testing.T) {
 		}
 		return at.said.Write(text)
 	})
-	if err := chosen.Run(ctx, at.Options); !errors.Is(err, context.Canceled) {
-		t.Fatalf("cut off: %v", err)
-	}
+	must.ErrorIsf(t, chosen.Run(ctx, at.Options), context.Canceled, "cut off")
 	first := filepath.Join(at.Options.Results, plan.Name(), "runs", "article-a-nothing-1.json")
-	before, err := os.ReadFile(first)
-	must.NoError(t, err)
+	before := must.Get(os.ReadFile(first))(t)
 	at.Out = at.said
 	must.NoError(t, chosen.Run(t.Context(), at.Options))
 	for _, want := range []string{"2 runs of 200ms", "1 of them are already measured", "[1/1, 0s left] nothing, article-b, run 1: e2e_intended"} {
@@ -159,8 +152,7 @@ func TestFailedInstallation(t *testing.T) {
 	t.Parallel()
 	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 1}), newFixture(t)
 	at.Repository = t.TempDir() // Seb cannot be built without source
-	some, err := plan.Choose([]string{"Seb memory", "nothing"}, []string{"a"}, []string{PartRuns})
-	must.NoError(t, err)
+	some := must.Get(plan.Choose([]string{"Seb memory", "nothing"}, []string{"a"}, []string{PartRuns}))(t)
 	for range 2 {
 		at.said.Reset()
 		err := some.Run(t.Context(), at.Options)
@@ -176,14 +168,10 @@ func TestFailedInstallation(t *testing.T) {
 
 func TestOneCampaignAtATime(t *testing.T) {
 	dir := t.TempDir()
-	f, err := lock(dir)
-	must.NoError(t, err)
-	if _, err := lock(dir); !errors.Is(err, errBusy) {
-		t.Errorf("error %v", err)
-	}
+	f := must.Get(lock(dir))(t)
+	check.ErrorIsf(t, check.Err(lock(dir)), errBusy, "error")
 	must.NoError(t, f.Close())
-	f, err = lock(dir)
-	must.NoError(t, err)
+	f = must.Get(lock(dir))(t)
 	defer f.Close()
 }
 
@@ -194,18 +182,14 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%q, error %v", text, err)
 	}
 	for _, bad := range []string{"", begin, end + begin, "a" + end} {
-		if _, err := replace([]byte(bad), "x", "new"); !errors.Is(err, errMarks) {
-			t.Errorf("%q: error %v", bad, err)
-		}
+		check.ErrorIsf(t, check.Err(replace([]byte(bad), "x", "new")), errMarks, "%q: error", bad)
 	}
 }
 
 // TestDocumentHasAllSections checks the document in the repository.
 func TestDocumentHasAllSections(t *testing.T) {
-	root, err := peers.Repository()
-	must.NoError(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md"))
-	must.NoError(t, err)
+	root := must.Get(peers.Repository())(t)
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md")))(t)
 	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong} {
 		if _, err := replace(text, name, "x"); err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -81,8 +82,7 @@ func (target *subject) open(t *testing.T, c sut.Config, broken bool) (context.Co
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	c.Options = maps.Clone(c.Options)
-	s, err := sut.Open(ctx, target.driver, c)
-	must.NoError(t, err)
+	s := must.Get(sut.Open(ctx, target.driver, c))(t)
 	t.Cleanup(func() {
 		cancel()
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -99,8 +99,7 @@ func (target *subject) open(t *testing.T, c sut.Config, broken bool) (context.Co
 			t.Errorf("after teardown: %v", err)
 		}
 	})
-	info, err := s.Setup(ctx)
-	must.NoError(t, err)
+	info := must.Get(s.Setup(ctx))(t)
 	if c.Creates() && (info.System == "" || info.Ack == "" || info.Durability == "") {
 		t.Errorf("system, acknowledgement or durability are missing: %+v", info)
 	}
@@ -115,9 +114,7 @@ func (target *subject) refusal(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted", s.Teardown(t.Context()))
 	}
-	if !strings.Contains(err.Error(), `"no-such-option"`) {
-		t.Errorf("the error does not name the option: %v", err)
-	}
+	check.Containsf(t, err.Error(), `"no-such-option"`, "the error does not name the option: %v", err)
 }
 
 func (target *subject) deliver(t *testing.T, l load) {
@@ -139,8 +136,7 @@ func (*subject) exchange(t *testing.T, ctx context.Context, receivers, senders [
 	stop := subscribe(t, ctx, receivers, l.shared, seen)
 	var publishing sync.WaitGroup
 	for p, s := range senders {
-		pub, err := s.Publisher(ctx)
-		must.NoError(t, err)
+		pub := must.Get(s.Publisher(ctx))(t)
 		publishing.Go(func() { publish(t, ctx, pub, p, l) })
 	}
 	publishing.Wait()
@@ -156,8 +152,7 @@ func subscribe(t *testing.T, ctx context.Context, systems []sut.System, shared b
 	ctx, cancel := context.WithCancel(ctx)
 	var list []sut.Subscriber
 	for _, s := range systems {
-		b, err := s.Subscriber(ctx, shared)
-		must.NoError(t, err)
+		b := must.Get(s.Subscriber(ctx, shared))(t)
 		list = append(list, b)
 	}
 	faults := make([]error, len(list))
@@ -172,9 +167,7 @@ func subscribe(t *testing.T, ctx context.Context, systems []sut.System, shared b
 		receiving.Wait()
 		cancel()
 		for i, b := range list {
-			if (faults[i] == nil) != (want == nil) {
-				t.Errorf("subscriber %d: Receive returned %v", i, faults[i])
-			}
+			check.Equalf(t, faults[i] == nil, want == nil, "subscriber %d: Receive returned %v", i, faults[i])
 			if err := b.Close(); err != nil && want == nil {
 				t.Errorf("close subscriber %d: %v", i, err)
 			}
@@ -257,8 +250,7 @@ func (target *subject) fromNowOn(t *testing.T) {
 	l := load{publishers: 1, subscribers: 1, messages: 20, bytes: small}
 	ctx, s := target.open(t, target.named(1, small), false)
 	for p := 7; p >= 0; p -= 7 { // publisher 7 before the subscriber, publisher 0 after it
-		pub, err := s.Publisher(ctx)
-		must.NoError(t, err)
+		pub := must.Get(s.Publisher(ctx))(t)
 		if p == 7 {
 			publish(t, ctx, pub, p, l)
 			continue
@@ -274,8 +266,7 @@ func (target *subject) fromNowOn(t *testing.T) {
 
 func (target *subject) impatience(t *testing.T) {
 	ctx, s := target.open(t, target.named(1, small), false)
-	pub, err := s.Publisher(ctx)
-	must.NoError(t, err)
+	pub := must.Get(s.Publisher(ctx))(t)
 	const n = 100
 	dones := newDones(n)
 	for i := range n {
@@ -302,8 +293,7 @@ func (target *subject) removal(t *testing.T) {
 	if !target.noSharing {
 		stops = append(stops, subscribe(t, ctx, []sut.System{s, s}, true, newRecorder(l)))
 	}
-	pub, err := s.Publisher(ctx)
-	must.NoError(t, err)
+	pub := must.Get(s.Publisher(ctx))(t)
 	publish(t, ctx, pub, 0, l)
 	seen.wait(t, ctx)
 	for _, stop := range stops {
@@ -372,8 +362,7 @@ func (target *subject) death(t *testing.T) {
 	ctx, s := target.open(t, c, true)
 	seen := newRecorder(load{publishers: 1, subscribers: 1, messages: deathMessages, bytes: small})
 	stop := subscribe(t, ctx, []sut.System{s}, false, seen)
-	pub, err := s.Publisher(ctx)
-	must.NoError(t, err)
+	pub := must.Get(s.Publisher(ctx))(t)
 	dones := newDones(deathMessages)
 	sent := 0
 	send := func(n int) {

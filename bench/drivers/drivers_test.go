@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -92,12 +93,9 @@ func startPeer(t *testing.T, name string) *peers.Peer {
 	t.Helper()
 	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
 	t.Cleanup(func() {
-		if err := peers.Down(context.Background(), o); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, peers.Down(context.Background(), o))
 	})
-	up, err := peers.Up(t.Context(), o, name)
-	must.NoError(t, err)
+	up := must.Get(peers.Up(t.Context(), o, name))(t)
 	return &up[0]
 }
 
@@ -108,8 +106,7 @@ func findPeer(t *testing.T, name string) (p *peers.Peer, own bool) {
 	if os.Getenv("SEB_BENCH_PEERS") != "" {
 		return startPeer(t, name), true
 	}
-	list, err := peers.Running(peers.Options{})
-	must.NoError(t, err)
+	list := must.Get(peers.Running(peers.Options{}))(t)
 	i := slices.IndexFunc(list, func(p peers.Peer) bool { return p.Name == name })
 	if i < 0 {
 		t.Skipf("no %s runs: go run -C bench ./cmd/peers-test starts it, or seb-bench peers up %s", name, name)
@@ -133,9 +130,7 @@ func contractOn(t *testing.T, p *peers.Peer, own bool, target subject, options m
 	if own {
 		target.victim = func(t *testing.T) (sut.Config, func()) {
 			return target.config, func() {
-				if err := p.Kill(); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, p.Kill())
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestDurabilityOfFlushSettings(t *testing.T) {
@@ -20,9 +21,7 @@ func TestDurabilityOfFlushSettings(t *testing.T) {
 	} {
 		s := kafkaSystem{durability: c.given}
 		got := s.durable(map[string]string{"topic flush.messages": c.messages, "topic flush.ms": c.millis})
-		if got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
+		check.Equalf(t, got, c.want, "%+v", c)
 	}
 }
 
@@ -33,8 +32,6 @@ func TestDurabilityOfAppendOnlySettings(t *testing.T) {
 	}{
 		{"no", "always", sut.Memory}, {"yes", "always", sut.Fsync}, {"yes", "everysec", sut.FsyncInterval}, {"yes", "no", sut.PageCache},
 	} {
-		if got := redisDurability(map[string]string{"appendonly": c.only, "appendfsync": c.sync}); got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
+		check.Equalf(t, redisDurability(map[string]string{"appendonly": c.only, "appendfsync": c.sync}), c.want, "%+v", c)
 	}
 }

@@ -7,41 +7,26 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestOptionsAndDefaults(t *testing.T) {
 	r := readOptions(&sut.Config{Options: map[string]string{"n": "7", "wait": "5ms", "on": "true", "kind": "b", "text": "x"}})
-	if n := r.Int("n", 1, 0, 9); n != 7 {
-		t.Errorf("n: %d", n)
-	}
-	if n := r.Int("m", 1, 0, 9); n != 1 {
-		t.Errorf("m: %d", n)
-	}
-	if d := r.Duration("wait", 0); d != 5*time.Millisecond {
-		t.Errorf("wait: %v", d)
-	}
+	check.Equalf(t, r.Int("n", 1, 0, 9), 7, "n")
+	check.Equalf(t, r.Int("m", 1, 0, 9), 1, "m")
+	check.Equalf(t, r.Duration("wait", 0), 5*time.Millisecond, "wait")
 	if !r.Bool("on", false) || !r.Bool("other", true) {
 		t.Error("on, other")
 	}
-	if k := r.OneOf("kind", "a", "b"); k != "b" {
-		t.Errorf("kind: %s", k)
-	}
-	if k := r.OneOf("sort", "a", "b"); k != "a" {
-		t.Errorf("sort: %s", k)
-	}
-	if s := r.Text("text", "") + r.Text("none", "y"); s != "xy" {
-		t.Errorf("text: %s", s)
-	}
-	if err := r.Done(); err != nil {
-		t.Error(err)
-	}
+	check.Equalf(t, r.OneOf("kind", "a", "b"), "b", "kind")
+	check.Equalf(t, r.OneOf("sort", "a", "b"), "a", "sort")
+	check.Equalf(t, r.Text("text", "")+r.Text("none", "y"), "xy", "text")
+	check.NoError(t, r.Done())
 }
 
 func TestOptionErrors(t *testing.T) {
 	r := readOptions(&sut.Config{Options: map[string]string{"n": "10", "m": "x", "wait": "-1s", "on": "perhaps", "kind": "c", "oops": "1"}})
-	if n := r.Int("n", 1, 0, 9); n != 1 {
-		t.Errorf("n: %d", n)
-	}
+	check.Equalf(t, r.Int("n", 1, 0, 9), 1, "n")
 	r.Int("m", 1, 2, math.MaxInt)
 	r.Duration("wait", 0)
 	r.Bool("on", false)

@@ -23,8 +23,7 @@ func TestOutboxOrderAndLimits(t *testing.T) {
 	b.Close()
 	var got []string
 	for _, limit := range [][2]int{{10, 3}, {1, 100}, {10, 1}} {
-		list, err := b.Take(limit[0], limit[1])
-		must.NoError(t, err)
+		list := must.Get(b.Take(limit[0], limit[1]))(t)
 		text := ""
 		for _, m := range list {
 			text += string(m.Payload) + " "

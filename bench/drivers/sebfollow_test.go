@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -23,12 +24,9 @@ func TestReceivedFromAFollower(t *testing.T) {
 			c := sut.Config{Address: p.Targets[0].Address, Name: "followed-" + follow, Partitions: 2, PayloadBytes: 100, PID: p.PID, Options: map[string]string{
 				"key-file": p.Targets[0].Options["key-file"], "read-from": from, "follow": follow,
 			}}
-			s, err := sut.Open(t.Context(), "seb", c)
-			must.NoError(t, err)
+			s := must.Get(sut.Open(t.Context(), "seb", c))(t)
 			defer func() {
-				if err := s.Teardown(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, s.Teardown(context.WithoutCancel(t.Context())))
 			}()
 			info, err := s.Setup(t.Context())
 			if err != nil || info.Settings["received from"] == "" || info.Durability != sut.Fsync {
@@ -42,8 +40,7 @@ func TestReceivedFromAFollower(t *testing.T) {
 // roundTrip sends messages and requires all of them, intact.
 func roundTrip(t *testing.T, s sut.System) {
 	t.Helper()
-	sub, err := s.Subscriber(t.Context(), false)
-	must.NoError(t, err)
+	sub := must.Get(s.Subscriber(t.Context(), false))(t)
 	const messages = 20
 	got := map[string]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -57,23 +54,16 @@ func roundTrip(t *testing.T, s sut.System) {
 			}
 		})
 	})
-	pub, err := s.Publisher(t.Context())
-	must.NoError(t, err)
+	pub := must.Get(s.Publisher(t.Context()))(t)
 	for i := range messages {
 		pub.Publish(t.Context(), nil, fmt.Appendf(nil, "message %d", i), func(err error) {
-			if err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, err)
 		})
 	}
-	if err := pub.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, pub.Close(t.Context()))
 	receiving.Wait() // bounded by the test's time
 	if failed != nil || !got["message 0"] || !got["message 19"] {
 		t.Errorf("%v, error %v", got, failed)
 	}
-	if err := sub.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, sub.Close())
 }

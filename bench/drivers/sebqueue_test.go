@@ -14,12 +14,9 @@ import (
 
 // TestOvertakingRequestsStayInOrder uses a broker in this process, to which five goroutines race.
 func TestOvertakingRequestsStayInOrder(t *testing.T) {
-	b, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:"})
-	must.NoError(t, err)
+	b := must.Get(seb.Open(t.Context(), seb.Options{Bucket: "mem:"}))(t)
 	defer b.Close(context.Background())
-	if _, err := b.CreateTopic(t.Context(), "x", seb.TopicSpec{Partitions: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "x", seb.TopicSpec{Partitions: 1}))(t)
 	const runs, messages = 20, 200
 	var mu sync.Mutex // guards gaps and faults
 	gaps, faults := 0, []error(nil)
@@ -61,9 +58,7 @@ func TestOvertakingRequestsStayInOrder(t *testing.T) {
 	next := 0
 	for r, err := range b.Records(t.Context(), "x", seb.ReadOptions{}) {
 		must.NoError(t, err)
-		if int(r.Value[0]) != next%messages {
-			t.Fatalf("record %d is message %d", r.Offset, r.Value[0])
-		}
+		must.Equalf(t, int(r.Value[0]), next%messages, "record %d is message %d", r.Offset, r.Value[0])
 		next++
 	}
 	if next != runs*messages {

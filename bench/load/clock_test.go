@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -23,9 +24,7 @@ func TestStandard(t *testing.T) {
 			for _, d := range []time.Duration{1, time.Microsecond + 7, time.Hour} {
 				until := c.Now() + int64(d)
 				must.NoError(t, c.SleepUntil(t.Context(), until))
-				if now := c.Now(); now != until {
-					t.Errorf("slept until %d, wanted %d", now, until)
-				}
+				check.Equalf(t, c.Now(), until, "slept until")
 			}
 		})
 	})
@@ -67,9 +66,7 @@ func TestMonotonic(t *testing.T) {
 		t.Run("an ended context ends a sleep, with spin "+spin.String(), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := c.SleepUntil(ctx, c.Now()+int64(time.Hour)); !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v", err)
-			}
+			check.ErrorIsf(t, c.SleepUntil(ctx, c.Now()+int64(time.Hour)), context.Canceled, "error")
 		})
 	}
 	t.Run("sleepers do not block other goroutines", sleepersDoNotBlock)
@@ -115,8 +112,7 @@ func sleepersDoNotBlock(t *testing.T) {
 // byte sent each millisecond.
 func echoes(t *testing.T, n int) time.Duration {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -124,20 +120,15 @@ func echoes(t *testing.T, n int) time.Duration {
 			_ = c.Close()
 		}
 	}()
-	c, err := net.Dial("tcp", l.Addr().String())
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	defer c.Close()
 	took := make([]time.Duration, n)
 	b := []byte{1}
 	for i := range took {
 		time.Sleep(time.Millisecond)
 		begin := time.Now()
-		if _, err := c.Write(b); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(b))(t)
+		must.Get(io.ReadFull(c, b))(t)
 		took[i] = time.Since(begin)
 	}
 	slices.Sort(took)

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -72,9 +73,7 @@ func TestValidity(t *testing.T) {
 		if n := above(histogram(t, res.Curves.E2EIntended), 500*time.Millisecond); n < 500 {
 			t.Errorf("%d messages took more than 500 ms from the intended time", n)
 		}
-		if n := above(histogram(t, res.Curves.E2ESent), 500*time.Millisecond); n != 1 {
-			t.Errorf("%d messages took more than 500 ms from the send, want the one that was blocked", n)
-		}
+		check.Equalf(t, above(histogram(t, res.Curves.E2ESent), 500*time.Millisecond), 1, "messages took more than 500 ms from the send")
 		if d := histogram(t, &res.Generator.Inside).Max(); d < 999*time.Millisecond {
 			t.Errorf("the driver took %v at most", d)
 		}
@@ -179,9 +178,7 @@ func TestLimits(t *testing.T) {
 			defer cancel()
 			s := &simulation{service: time.Microsecond}
 			_, err := load.Run(ctx, load.Options{Workload: simWorkload(), Clock: load.NewStandardClock(), Open: s.open})
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v", err)
-			}
+			check.ErrorIsf(t, err, context.DeadlineExceeded, "error")
 		})
 	})
 }
@@ -227,9 +224,7 @@ func TestFaults(t *testing.T) {
 		if len(res.Faults) != 4 || res.Faults[0].Error != "" || res.Faults[0].To-res.Faults[0].From != 1 || res.Faults[1].Error != "" {
 			t.Fatalf("%+v", res.Faults)
 		}
-		if e := res.Faults[2].Error; !strings.Contains(e, strconv.Itoa(1<<22+5)) {
-			t.Errorf("error of the pause after the restart is %q, want the new process", e)
-		}
+		check.Containsf(t, res.Faults[2].Error, strconv.Itoa(1<<22+5), "error of the pause after the restart")
 		if e := res.Faults[3].Error; !strings.Contains(e, "exit status 3") || !strings.Contains(e, "broken") {
 			t.Errorf("error of the failed command is %q", e)
 		}
@@ -250,8 +245,7 @@ func TestNoop(t *testing.T) {
 	w := workload.Default()
 	w.Warmup, w.Duration, w.Timeout = workload.Duration(50*time.Millisecond), workload.Duration(300*time.Millisecond), workload.Duration(time.Minute)
 	w.Rate, w.Publishers, w.Topics, w.Subscribers, w.Keys = 7000*workload.PerSecond, 4, 2, 2, 5
-	size, err := workload.ParseSizes("64..4KiB:3,48")
-	must.NoError(t, err)
+	size := must.Get(workload.ParseSizes("64..4KiB:3,48"))(t)
 	w.Size = size
 	for _, shared := range []bool{false, true} {
 		w.Shared = shared
@@ -268,9 +262,7 @@ func TestNoop(t *testing.T) {
 			if c.Sent != 2450 || c.Acked != 2450 || c.Measured != 2100 || c.Expected != 2450*times || c.Received != c.Expected || !c.Clean() {
 				t.Errorf("%+v %v", c, res.Errors)
 			}
-			if n := res.Curves.E2ESent.Count; n != 2100*times {
-				t.Errorf("%d samples", n)
-			}
+			check.Equalf(t, res.Curves.E2ESent.Count, 2100*times, "samples")
 		})
 	}
 }
@@ -282,7 +274,5 @@ func TestFloor(t *testing.T) {
 	if f == nil || f.Curves.E2EIntended.Count != 3000 || f.SentRate != 1000 || f.Curves.E2EIntended.MaxNs > 1000 {
 		t.Errorf("%+v", f)
 	}
-	if res.Curves.E2EIntended.Count != 10_000 {
-		t.Errorf("%d samples in the run itself", res.Curves.E2EIntended.Count)
-	}
+	check.Equalf(t, res.Curves.E2EIntended.Count, 10_000, "samples in the run itself")
 }

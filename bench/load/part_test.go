@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -40,8 +41,7 @@ type member struct {
 
 func newHub(t *testing.T, w *workload.Workload, parts int) *hub {
 	t.Helper()
-	assignments, err := load.Assign(w, parts)
-	must.NoError(t, err)
+	assignments := must.Get(load.Assign(w, parts))(t)
 	return &hub{
 		w: w, begin: make(chan struct{}), over: make(chan struct{}), swap: make(chan struct{}), assignments: assignments,
 		totals: make([]load.Totals, parts), seen: make([][]load.Receipts, parts),
@@ -100,9 +100,7 @@ func (guest) Teardown(context.Context) error { return nil }
 func runParts(t *testing.T, s *simulation, w workload.Workload, parts int) (merged result.Run, each []result.Run) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := s.open(t.Context(), sut.Config{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.open(t.Context(), sut.Config{}))(t)
 		h := newHub(t, &w, parts)
 		each = make([]result.Run, parts)
 		var machines sync.WaitGroup
@@ -122,9 +120,7 @@ func runParts(t *testing.T, s *simulation, w workload.Workload, parts int) (merg
 			})
 		}
 		machines.Wait()
-		if err := s.Teardown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Teardown(t.Context()))
 		var err error
 		if merged, err = result.Merge(each); err != nil {
 			t.Fatal(err)
@@ -225,17 +221,14 @@ func TestPartsShare(t *testing.T) {
 		if c := m.Counts; c.Lost != 11 || c.Received != 10_989 {
 			t.Errorf("%+v", c)
 		}
-		if n := above(histogram(t, m.Curves.E2EIntended), 9*time.Second); n != 10 {
-			t.Errorf("%d samples of at least the timeout, want the ten that are measured", n)
-		}
+		check.Equalf(t, above(histogram(t, m.Curves.E2EIntended), 9*time.Second), 10, "samples of at least the timeout")
 	})
 }
 
 func TestAssign(t *testing.T) {
 	w := workload.Default()
 	w.Publishers, w.Topics, w.Subscribers = 7, 3, 2
-	assignments, err := load.Assign(&w, 3)
-	must.NoError(t, err)
+	assignments := must.Get(load.Assign(&w, 3))(t)
 	next := 0
 	var all []load.Group
 	for i, d := range assignments {
@@ -290,8 +283,7 @@ func TestInside(t *testing.T) {
 		must.NoError(t, err)
 		parts = append(parts, *res)
 	}
-	m, err := result.Merge(parts)
-	must.NoError(t, err)
+	m := must.Get(result.Merge(parts))(t)
 	if c := m.Counts; c.Sent != 200 || c.Expected != 200 || c.Received != 200 || c.Others != 0 || !c.Clean() {
 		t.Errorf("%+v", c)
 	}

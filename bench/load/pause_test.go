@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -20,12 +21,9 @@ func TestPause(t *testing.T) {
 	}
 	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
 	t.Cleanup(func() {
-		if err := peers.Down(context.Background(), o); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, peers.Down(context.Background(), o))
 	})
-	up, err := peers.Up(t.Context(), o, "seb-memory")
-	must.NoError(t, err)
+	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	p := up[0]
 	w := workload.Default()
 	w.Rate, w.Size = 500*workload.PerSecond, workload.FixedSize(100)

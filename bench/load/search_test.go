@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // served computes from the schedule the run of a system that serves capacity messages per second in
@@ -78,9 +79,7 @@ func TestMax(t *testing.T) {
 		}
 	})
 	t.Run("says when nothing holds", func(t *testing.T) {
-		if _, err := new(searchOf(t, 50)).Max(t.Context()); !errors.Is(err, load.ErrNoRate) {
-			t.Errorf("error %v", err)
-		}
+		check.ErrorIsf(t, check.Err(new(searchOf(t, 50)).Max(t.Context())), load.ErrNoRate, "error")
 	})
 	t.Run("goes down when long runs do not hold", func(t *testing.T) {
 		o := searchOf(t, 5000)
@@ -128,9 +127,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%q, want %q", why, word)
 		}
 	}
-	if why := o.Judge(served(t, 1000*workload.PerSecond, 900)); !strings.Contains(why, "p99") {
-		t.Errorf("%q", why)
-	}
+	check.Contains(t, o.Judge(served(t, 1000*workload.PerSecond, 900)), "p99")
 }
 
 func TestParseObjective(t *testing.T) {

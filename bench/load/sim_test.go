@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -205,8 +206,7 @@ func histogram(t *testing.T, c *result.Curve) *result.Histogram {
 	if c == nil {
 		t.Fatal("no such curve")
 	}
-	h, err := c.Histogram()
-	must.NoError(t, err)
+	h := must.Get(c.Histogram())(t)
 	return h
 }
 
@@ -246,9 +246,7 @@ func TestStall(t *testing.T) {
 		closed.Loop = workload.Closed
 		res := simulate(t, &simulation{service: s.service, stallAt: s.stallAt, stall: s.stall}, closed)
 		h := histogram(t, &res.Curves.AckIntended)
-		if late := above(h, time.Millisecond); late != 1 {
-			t.Errorf("%d samples are late, want 1", late)
-		}
+		check.Equalf(t, above(h, time.Millisecond), 1, "samples are late")
 		if n := h.Count(); n < 8990 || n > 9010 {
 			t.Errorf("%d messages, want about 9,000: those of one second were not sent", n)
 		}
@@ -264,9 +262,7 @@ func TestStall(t *testing.T) {
 		if !res.Validity.Valid || !c.Clean() || c.Sent != 11_000 || c.Measured != 10_000 || c.Received != 11_000 || len(res.Errors) != 0 {
 			t.Errorf("%+v, %+v, %v", c, res.Validity, res.Errors)
 		}
-		if c.SentRate != 1000 {
-			t.Errorf("%v messages a second", c.SentRate)
-		}
+		check.Equalf(t, c.SentRate, 1000, "messages a second")
 	})
 	t.Run("the seconds add up", func(t *testing.T) {
 		var sent, received int64
@@ -293,9 +289,7 @@ func TestManyConnections(t *testing.T) {
 	if !c.Clean() || c.Expected != 3*c.Sent || c.Received != c.Expected || c.Sent < 10_500 || c.Sent > 11_500 {
 		t.Errorf("%+v %v", c, res.Errors)
 	}
-	if n := res.Curves.E2EIntended.Count; n != 3*c.Measured {
-		t.Errorf("%d samples of %d messages to three", n, c.Measured)
-	}
+	check.Equalf(t, res.Curves.E2EIntended.Count, 3*c.Measured, "samples of %d messages to three", c.Measured)
 }
 
 // misbehaviour is what a broker does wrong with the n-th message, and the expected result of such a
@@ -373,12 +367,8 @@ func TestMisbehaviour(t *testing.T) {
 				Received: got.Received, Duplicates: got.Duplicates, Lost: got.Lost, Reordered: got.Reordered, Corrupt: got.Corrupt,
 				DoneTwice: got.DoneTwice, Foreign: got.Foreign, Failed: got.Failed, Unanswered: got.Unanswered, Unsent: got.Unsent,
 			}
-			if got != c.want {
-				t.Errorf("counts of the result: %+v, want %+v", got, c.want)
-			}
-			if clean := res.Counts.Clean(); clean != (name == "swaps") {
-				t.Errorf("clean: %v", clean)
-			}
+			check.Equalf(t, got, c.want, "counts of the result")
+			check.Equalf(t, res.Counts.Clean(), name == "swaps", "clean")
 			if n := res.Curves.E2EIntended.Count; n != res.Counts.Measured {
 				t.Errorf("%d end-to-end samples of %d messages: lost messages must count", n, res.Counts.Measured)
 			}

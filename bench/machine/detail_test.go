@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -96,9 +97,7 @@ func TestScheduling(t *testing.T) {
 	if os.Geteuid() != 0 && before != "nice 0" {
 		t.Skip("needs privileges")
 	}
-	if n := nice(); n != "0" {
-		t.Errorf("nice %s", n)
-	}
+	check.Equalf(t, nice(), "0", "nice")
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -106,9 +105,7 @@ func TestScheduling(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	must.NoError(t, unix.Setpriority(unix.PRIO_PROCESS, 0, 5))
 	defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
-	if s := Scheduling(); s != "nice 5" {
-		t.Errorf("scheduling is %q, want nice 5", s)
-	}
+	check.Equalf(t, Scheduling(), "nice 5", "scheduling")
 	if n := nice(); n != "0" || Scheduling() != "nice 5" {
 		t.Errorf("the started process has nice %s, this one has %s after that", n, Scheduling())
 	}

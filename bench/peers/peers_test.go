@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -26,9 +27,7 @@ func downAtEnd(t *testing.T, o peers.Options) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := peers.Down(ctx, o); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, peers.Down(ctx, o))
 	})
 }
 
@@ -37,8 +36,7 @@ func exists(pid int) bool { return syscall.Kill(pid, 0) == nil }
 func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 	o := options(t)
 	downAtEnd(t, o)
-	up, err := peers.Up(t.Context(), o, "seb-memory")
-	must.NoError(t, err)
+	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	p := up[0]
 	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 2 || p.Targets[0].Driver != "seb" || p.Targets[1].Driver != "kafka" {
 		t.Errorf("up: %+v", p)
@@ -52,9 +50,7 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 		t.Errorf("running: %+v, %v", list, err)
 	}
 	must.NoError(t, peers.Down(t.Context(), o, "seb"))
-	if _, err := os.Stat(p.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("its folder: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(os.Stat(p.Dir)), os.ErrNotExist, "its folder")
 	if list, err := peers.Running(o); err != nil || len(list) != 0 || exists(p.PID) {
 		t.Errorf("after down: %+v, %v, process: %v", list, err, exists(p.PID))
 	}
@@ -63,12 +59,10 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 	o := options(t)
 	downAtEnd(t, o)
-	up, err := peers.Up(t.Context(), o, "seb-memory")
-	must.NoError(t, err)
+	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	must.NoError(t, up[0].Kill())
 	for ends := time.Now().Add(20 * time.Second); ; {
-		list, err := peers.Running(o)
-		must.NoError(t, err)
+		list := must.Get(peers.Running(o))(t)
 		if len(list) == 0 {
 			break
 		}
@@ -76,8 +70,7 @@ func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 			t.Fatal("it is still alive")
 		}
 	}
-	again, err := peers.Up(t.Context(), o, "seb-memory")
-	must.NoError(t, err)
+	again := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	if again[0].PID == up[0].PID || !exists(again[0].PID) {
 		t.Errorf("process %d, before %d", again[0].PID, up[0].PID)
 	}
@@ -87,19 +80,15 @@ func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 // to simulate a reused PID.
 func TestAnotherProcessOfTheNumberIsLeftAlone(t *testing.T) {
 	o := options(t)
-	up, err := peers.Up(t.Context(), o, "seb-memory")
-	must.NoError(t, err)
+	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	file := filepath.Join(o.Data, "peers.json")
-	text, err := os.ReadFile(file)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	other := regexp.MustCompile(`"born": \d+`).ReplaceAllString(string(text), `"born": 1`)
 	if other == string(text) {
 		t.Fatalf("no birth in %s", text)
 	}
 	must.NoError(t, os.WriteFile(file, []byte(other), 0o600))
-	if err := peers.Down(t.Context(), o); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, peers.Down(t.Context(), o))
 	if !exists(up[0].PID) {
 		t.Error("it was ended")
 	}
@@ -113,9 +102,7 @@ func TestUnknownNamesAreRefusedWithThoseThereAre(t *testing.T) {
 	if !errors.Is(err, peers.ErrUnknown) || !strings.Contains(err.Error(), `"sebb"`) || !strings.Contains(err.Error(), "redis-fsync") {
 		t.Error(err)
 	}
-	if err := peers.Down(t.Context(), options(t), "unknown"); !errors.Is(err, peers.ErrUnknown) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, peers.Down(t.Context(), options(t), "unknown"), peers.ErrUnknown)
 }
 
 func TestKindsAreListed(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -94,8 +95,7 @@ func TestCompare(t *testing.T) {
 		if c := find(slower, "lost"); c.After.Middle != 3 || c.Before.Middle != 0 {
 			t.Errorf("lost: %+v", c)
 		}
-		same, _, err := Compare(file(t, time.Millisecond, repeats, 0), file(t, time.Millisecond+time.Microsecond, repeats, 0))
-		must.NoError(t, err)
+		same, _ := must.Get2(Compare(file(t, time.Millisecond, repeats, 0), file(t, time.Millisecond+time.Microsecond, repeats, 0)))(t)
 		if c := find(same, "p99"); c.Apart {
 			t.Errorf("%d repeats, nothing changed: said to be apart: %+v", repeats, c)
 		}
@@ -110,8 +110,7 @@ func TestCompare(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	verdicts := func(before, after *result.File) map[string]string {
 		t.Helper()
-		changes, _, err := Compare(before, after)
-		must.NoError(t, err)
+		changes, _ := must.Get2(Compare(before, after))(t)
 		all := map[string]string{}
 		for i := range changes {
 			all[changes[i].Figure] = changes[i].Verdict()
@@ -120,18 +119,12 @@ func TestVerdicts(t *testing.T) {
 	}
 	slower := verdicts(file(t, time.Millisecond, 5, 0), file(t, 2*time.Millisecond, 5, 3))
 	for figure, want := range map[string]string{"p99": "WORSE", "lost": "WORSE", "corrupt": "the same", "rate": "the same"} {
-		if slower[figure] != want {
-			t.Errorf("%s: %s, want %s", figure, slower[figure], want)
-		}
+		check.Equalf(t, slower[figure], want, "%s", figure)
 	}
-	if got := verdicts(file(t, 2*time.Millisecond, 5, 0), file(t, time.Millisecond, 5, 0))["p50"]; got != "BETTER" {
-		t.Errorf("p50: %s", got)
-	}
+	check.Equalf(t, verdicts(file(t, 2*time.Millisecond, 5, 0), file(t, time.Millisecond, 5, 0))["p50"], "BETTER", "p50")
 	single := verdicts(file(t, time.Millisecond, 1, 0), file(t, 2*time.Millisecond, 1, 1))
 	for figure, want := range map[string]string{"p50": "WORSE", "max": "not significant", "mean": "not significant", "lost": "WORSE"} {
-		if single[figure] != want {
-			t.Errorf("of single runs %s: %s, want %s", figure, single[figure], want)
-		}
+		check.Equalf(t, single[figure], want, "of single runs %s", figure)
 	}
 }
 
@@ -160,21 +153,17 @@ func TestCompareUnpaired(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	slower, _, err := Compare(file(t, time.Millisecond, 5, 0), file(t, 2*time.Millisecond, 5, 3))
-	must.NoError(t, err)
+	slower, _ := must.Get2(Compare(file(t, time.Millisecond, 5, 0), file(t, 2*time.Millisecond, 5, 3)))(t)
 	for text, want := range map[string]bool{
 		"p99>10%": true, "p99>150%": false, "p99 > 1ms": true, "p99>1s": false, "p50<1ms": false, "p50<1m": true,
 		"lost>0": true, "lost>3": false, "duplicates>0": false, "rate<-5%": false, "rate<2000": true, "lost>10%": true,
 	} {
-		c, err := ParseCondition(text)
-		must.NoError(t, err)
+		c := must.Get(ParseCondition(text))(t)
 		met := false
 		for i := range slower {
 			met = met || c.Met(&slower[i])
 		}
-		if met != want {
-			t.Errorf("%s: met is %v, want %v", text, met, want)
-		}
+		check.Equalf(t, met, want, "%s: met", text)
 	}
 	for text, want := range map[string]string{
 		"p99": "no < and no >", "p98>3ms": `no figure "p98"`, "p99>3": `"3" is no duration`, "lost>x": `"x" is no number`,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -54,8 +55,7 @@ func works(t *testing.T) []*Work {
 	f.Runs = append(f.Runs, run(t, "redis", sut.Memory, 5000, 20000, 1, 700*time.Microsecond))
 	f.Runs[1].Counts.Lost = 7
 	f.Runs[3].Validity.Valid = false
-	all, err := Works(f)
-	must.NoError(t, err)
+	all := must.Get(Works(f))(t)
 	return all
 }
 
@@ -68,18 +68,12 @@ func TestWorks(t *testing.T) {
 		t.Error("fsync and memory are unlike, one line is not")
 	}
 	redis := all[0].Lines[1]
-	if got := strings.Join(redis.Faults(), ", "); got != "1 of 3 runs invalid, 7 lost" {
-		t.Errorf("faults: %s", got)
-	}
+	check.Equalf(t, strings.Join(redis.Faults(), ", "), "1 of 3 runs invalid, 7 lost", "faults")
 	redis.Runs[0].Counts.Unanswered = 3
-	if got := strings.Join(redis.Faults(), ", "); got != "1 of 3 runs invalid, 3 unanswered, 7 not delivered by the end" {
-		t.Errorf("faults of a run that was behind: %s", got)
-	}
+	check.Equalf(t, strings.Join(redis.Faults(), ", "), "1 of 3 runs invalid, 3 unanswered, 7 not delivered by the end", "faults of a run that was behind")
 	redis.Runs[0].Counts.Unanswered = 0
 	redis.Runs[0].Seconds[4].Received = 1
-	if got := strings.Join(redis.Faults(), ", "); got != "1 of 3 runs invalid, 7 not delivered by the end" {
-		t.Errorf("faults of a run whose messages still came: %s", got)
-	}
+	check.Equalf(t, strings.Join(redis.Faults(), ", "), "1 of 3 runs invalid, 7 not delivered by the end", "faults of a run whose messages still came")
 	s, ok := redis.Percentile(result.E2EIntended, 99)
 	if !ok || s.N != 3 || s.Least > s.Middle || s.Middle > s.Most || s.Middle < 1e6 || s.Middle > 2e6 {
 		t.Errorf("p99: %+v, %v", s, ok)
@@ -131,9 +125,7 @@ func TestPercentilesEnd(t *testing.T) {
 func TestSVG(t *testing.T) {
 	all := works(t)
 	knees := Knees(all, 99)
-	if len(knees) != 1 {
-		t.Fatal(len(knees))
-	}
+	must.Equal(t, len(knees), 1)
 	empty := &Chart{Title: "nothing", X: Nines, Y: Log}
 	for _, c := range append(knees, all[0].Percentiles(result.E2EIntended, result.E2ESent), all[0].Seconds(99), empty) {
 		var b bytes.Buffer
@@ -157,8 +149,7 @@ func TestLoops(t *testing.T) {
 		closed.Workload.Loop = workload.Closed
 		f.Runs = append(f.Runs, open, closed, run(t, "redis", sut.Memory, 2000, 20000, i+1, time.Millisecond))
 	}
-	all, err := Works(f)
-	must.NoError(t, err)
+	all := must.Get(Works(f))(t)
 	pictures := Pictures(all)
 	names := map[string]*Chart{}
 	for _, p := range pictures {
@@ -216,9 +207,7 @@ func TestHTML(t *testing.T) {
 	if strings.Contains(text, "seb</script>") {
 		t.Error("a label ends the script")
 	}
-	if strings.Count(text, `class="chart"`) != 1+3+3 {
-		t.Errorf("%d charts, want a knee and three of each work", strings.Count(text, `class="chart"`))
-	}
+	check.Equalf(t, strings.Count(text, `class="chart"`), 1+3+3, "charts")
 	for _, bad := range []string{"http://", "https://"} { // needs nothing from elsewhere, but for names in the licence
 		for _, tag := range []string{`src="` + bad, `href="` + bad} {
 			if strings.Contains(text, tag) {

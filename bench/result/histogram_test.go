@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -132,8 +133,7 @@ func TestCurve(t *testing.T) {
 	for name, h := range map[string]*result.Histogram{"full": h, "empty": result.NewHistogram()} {
 		t.Run("a "+name+" one survives a file", func(t *testing.T) {
 			c := h.Curve()
-			text, err := json.Marshal(c)
-			must.NoError(t, err)
+			text := must.Get(json.Marshal(c))(t)
 			var back result.Curve
 			must.NoError(t, json.Unmarshal(text, &back))
 			again, err := back.Histogram()
@@ -141,9 +141,7 @@ func TestCurve(t *testing.T) {
 				t.Errorf("it differs, error %v", err)
 			}
 			again.Merge(h)
-			if again.Count() != 2*h.Count() {
-				t.Errorf("merged with itself it holds %d", again.Count())
-			}
+			check.Equalf(t, again.Count(), 2*h.Count(), "merged with itself it holds")
 		})
 	}
 	t.Run("damage is found", func(t *testing.T) {
@@ -172,12 +170,9 @@ func TestText(t *testing.T) {
 		t.Errorf("percentiles:\n%s", percentiles.String())
 	}
 	start := time.UnixMilli(1_700_000_000_000)
-	l, err := result.NewHistogramLog(&log, start)
-	must.NoError(t, err)
+	l := must.Get(result.NewHistogramLog(&log, start))(t)
 	must.NoError(t, l.Add("ack", start, start.Add(time.Second), h))
-	if !strings.Contains(log.String(), "Tag=ack,") {
-		t.Errorf("log:\n%s", log.String())
-	}
+	check.Containsf(t, log.String(), "Tag=ack,", "log")
 	var sum int64
 	for _, b := range h.Bars() {
 		sum += b.Count

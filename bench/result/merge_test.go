@@ -15,14 +15,12 @@ func TestMerge(t *testing.T) {
 	for i := range parts {
 		parts[i].Counts = result.Counts{Sent: 2000, Received: 1999, Lost: 1, SentRate: 100}
 		parts[i].Errors = []result.Problem{{Text: "x", Count: 1}}
-		h, err := parts[i].Curves.E2EIntended.Histogram()
-		must.NoError(t, err)
+		h := must.Get(parts[i].Curves.E2EIntended.Histogram())(t)
 		whole.Merge(h)
 	}
 	parts[1].Validity = result.Validity{Reasons: []string{"late"}}
 	parts[2].Seconds = append(parts[2].Seconds, parts[2].Seconds[0])
-	m, err := result.Merge(parts)
-	must.NoError(t, err)
+	m := must.Get(result.Merge(parts))(t)
 	t.Run("the histogram of all samples is the merged one", func(t *testing.T) {
 		for _, name := range result.Names() {
 			h, err := m.Curves.Named(name).Histogram()
@@ -69,13 +67,11 @@ func TestMergeFloors(t *testing.T) {
 	parts := []result.Run{newRun(t, "a", time.Second), newRun(t, "a", 3*time.Second)}
 	want := result.NewHistogram()
 	for i := range parts {
-		h, err := parts[i].Curves.E2EIntended.Histogram()
-		must.NoError(t, err)
+		h := must.Get(parts[i].Curves.E2EIntended.Histogram())(t)
 		want.Merge(h)
 		parts[i].Floor = &result.Floor{Curves: parts[i].Curves, OwnLag: parts[i].Curves.AckSent, SentRate: 10}
 	}
-	m, err := result.Merge(parts)
-	must.NoError(t, err)
+	m := must.Get(result.Merge(parts))(t)
 	h, err := m.Floor.Curves.E2EIntended.Histogram()
 	if err != nil || !h.Equal(want) || m.Floor.OwnLag.Count != 4000 || m.Floor.SentRate != 20 {
 		t.Errorf("%+v, error %v", m.Floor, err)
@@ -99,8 +95,7 @@ func TestMergeCounts(t *testing.T) {
 			f.SetFloat(3)
 		}
 	}
-	m, err := result.Merge([]result.Run{one, one})
-	must.NoError(t, err)
+	m := must.Get(result.Merge([]result.Run{one, one}))(t)
 	for i, counts := 0, reflect.ValueOf(m.Counts); i < counts.NumField(); i++ {
 		if f := counts.Field(i); f.CanInt() && f.Int() != 6 || f.CanFloat() && f.Float() != 6 {
 			t.Errorf("%s is %v, want 6", counts.Type().Field(i).Name, f)

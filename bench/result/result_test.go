@@ -2,7 +2,6 @@ package result_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -45,8 +45,7 @@ func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	f := result.File{Tool: result.ThisTool("v1"), Runs: []result.Run{newRun(t, "a", time.Second), newRun(t, "b", time.Minute)}}
 	must.NoError(t, f.Write(path))
-	back, err := result.Read(path)
-	must.NoError(t, err)
+	back := must.Get(result.Read(path))(t)
 	again := path + "2"
 	must.NoError(t, back.Write(again))
 	if len(back.Runs) != 2 || back.Runs[1].Curves.E2ESent.Count != 2000 || back.Runs[0].Faults[0] != f.Runs[0].Faults[0] {
@@ -55,17 +54,14 @@ func TestFile(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	text, err := os.ReadFile(path)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(text, second) {
 		t.Errorf("read and written again it differs, error %v", err)
 	}
 	t.Run("another form is refused", func(t *testing.T) {
 		for _, other := range []string{`"schema": 2`, `"schema": 0`} {
 			_, err := result.Parse([]byte(strings.Replace(string(text), `"schema": 1`, other, 1)))
-			if !errors.Is(err, result.ErrSchema) {
-				t.Errorf("%s: error %v", other, err)
-			}
+			check.ErrorIsf(t, err, result.ErrSchema, "%s: error", other)
 		}
 	})
 	t.Run("a damaged histogram is refused", func(t *testing.T) {
@@ -96,9 +92,7 @@ func TestTime(t *testing.T) {
 		0: "0s", 512: "512ns", 1234: "1.234µs", 12_345: "12.35µs", 123_456: "123.5µs", 1_234_567: "1.235ms", 12_345_678: "12.35ms",
 		123_456_789: "123.5ms", 1_234_567_890: "1.235s", 12_345_678_901: "12.35s", 119_999_999_999: "2m0s",
 	} {
-		if got := result.Time(float64(d)); got != want {
-			t.Errorf("%d ns is %s, want %s", d, got, want)
-		}
+		check.Equalf(t, result.Time(float64(d)), want, "%d ns", d)
 	}
 }
 

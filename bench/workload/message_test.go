@@ -3,11 +3,11 @@ package workload_test
 import (
 	"bytes"
 	"compress/flate"
-	"errors"
 	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -46,9 +46,7 @@ func TestDecode(t *testing.T) {
 		for err, p := range map[error][]byte{
 			workload.ErrShort: p[:47], workload.ErrForeign: make([]byte, 100), workload.ErrLength: p[:299], workload.ErrChecksum: swapped,
 		} {
-			if _, got := workload.DecodeMessage(p); !errors.Is(got, err) {
-				t.Errorf("error %v, want %v", got, err)
-			}
+			check.ErrorIsf(t, check.Err(workload.DecodeMessage(p)), err, "error")
 		}
 	})
 }
@@ -73,8 +71,7 @@ func TestCompressible(t *testing.T) {
 	for _, part := range []float64{0, 0.3, 0.9, 1} {
 		p := encodeFiller(part)
 		var packed bytes.Buffer
-		w, err := flate.NewWriter(&packed, flate.BestCompression)
-		must.NoError(t, err)
+		w := must.Get(flate.NewWriter(&packed, flate.BestCompression))(t)
 		_, _ = w.Write(p)
 		_ = w.Close()
 		got := 1 - float64(packed.Len())/float64(len(p))
@@ -161,13 +158,9 @@ func TestSetsTravel(t *testing.T) {
 	t.Run("bytes that are none are refused, and those that grow too large", func(t *testing.T) {
 		packed := all.Pack()
 		for _, p := range [][]byte{nil, {1, 2, 3}, packed[:len(packed)/2]} {
-			if _, err := workload.UnpackSequenceSet(p, 100_000); !errors.Is(err, workload.ErrSequenceSet) {
-				t.Errorf("%d bytes: error %v", len(p), err)
-			}
+			check.ErrorIsf(t, check.Err(workload.UnpackSequenceSet(p, 100_000)), workload.ErrSequenceSet, "%d bytes: error", len(p))
 		}
-		if _, err := workload.UnpackSequenceSet(packed, 50_000); !errors.Is(err, workload.ErrSequenceSet) {
-			t.Errorf("100,000 numbers below 50,000: error %v", err)
-		}
+		check.ErrorIsf(t, check.Err(workload.UnpackSequenceSet(packed, 50_000)), workload.ErrSequenceSet, "100,000 numbers below 50,000: error")
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func all(o workload.ScheduleOptions) []int64 {
@@ -35,13 +37,9 @@ func TestFixed(t *testing.T) {
 	})
 	t.Run("six hours at 7/s hold what they should", func(t *testing.T) {
 		times := all(workload.ScheduleOptions{Start: 42, Length: 6 * time.Hour, Rate: 7 * workload.PerSecond, Parts: 1})
-		if len(times) != 7*6*3600 {
-			t.Fatalf("%d messages", len(times))
-		}
+		must.Equalf(t, len(times), 7*6*3600, "messages")
 		for n, at := range times {
-			if want := 42 + int64(n)*1_000_000_000/7; at != want {
-				t.Fatalf("message %d at %d, want %d", n, at, want)
-			}
+			must.Equalf(t, at, 42+int64(n)*1_000_000_000/7, "message %d at", n)
 		}
 	})
 	t.Run("parts take turns", func(t *testing.T) {
@@ -50,9 +48,7 @@ func TestFixed(t *testing.T) {
 		found := 0
 		for o.Part = range o.Parts {
 			for i, at := range all(o) {
-				if want := whole[i*o.Parts+o.Part]; at != want {
-					t.Fatalf("message %d of part %d at %d, want %d", i, o.Part, at, want)
-				}
+				must.Equalf(t, at, whole[i*o.Parts+o.Part], "message %d of part %d at", i, o.Part)
 				found++
 			}
 		}
@@ -118,7 +114,5 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q is taken as %d", text, got)
 		}
 	}
-	if s := workload.Rate(2_500_000).String(); s != "2.5" {
-		t.Errorf("2.5/s is written %s", s)
-	}
+	check.Equalf(t, workload.Rate(2_500_000).String(), "2.5", "2.5/s is written")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -32,8 +33,7 @@ targets:
 `
 
 func TestParse(t *testing.T) {
-	f, err := workload.Parse([]byte(file))
-	must.NoError(t, err)
+	f := must.Get(workload.Parse([]byte(file)))(t)
 	if f.Name != "mine" || f.Rate != 2_500_500_000 || f.Duration != workload.Duration(20*time.Second) || f.Publishers != 25 || f.Keys != 100 {
 		t.Errorf("%+v", f.Workload)
 	}
@@ -46,14 +46,11 @@ func TestParse(t *testing.T) {
 	if len(f.Targets) != 2 || f.Targets[0].Address != "127.0.0.1:26379" || f.Targets[1].Options["acks"] != "all" || f.Targets[1].Name() != "kafka fsync" {
 		t.Errorf("targets %+v", f.Targets)
 	}
-	if err := f.Validate(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Validate())
 }
 
 func TestDocumentedFile(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("../README.md"))(t)
 	_, after, _ := strings.Cut(string(text), "```yaml\n")
 	example, _, ok := strings.Cut(after, "```")
 	if !ok {
@@ -194,8 +191,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	z, err := workload.ParseSizes("100:3,200..300:1")
-	must.NoError(t, err)
+	z := must.Get(workload.ParseSizes("100:3,200..300:1"))(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	small, sum := 0, 0
 	const draws = 100_000

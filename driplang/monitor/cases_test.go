@@ -49,7 +49,7 @@ func TestCases(t *testing.T) {
 
 func checkCase(t *testing.T, e driplang.Expr, c *driplangtest.Case) {
 	p := must.Get(Compile(e, Options{}))(t)
-	check.Equalf(t, (p.Initially() == True), c.Initially, "initially %v", p.Initially())
+	check.Equalf(t, p.Initially() == True, c.Initially, "initially %v", p.Initially())
 	f := &follower{m: New(p), policy: c.Policy}
 	f.follow(caseHistory(c), millis(c.At))
 	plain := &follower{m: New(p)}

@@ -353,7 +353,7 @@ func (l *ledger) used(class int64) (sum int64) {
 // was room. It is called before the model records the step.
 func (l *ledger) fits(t *rapid.T, err error, h holding) bool {
 	free := l.classes[h.class].limit - l.used(h.class)
-	must.Equalf(t, (err == nil), (h.n <= free), "%d bytes with %d free: %v", h.n, free, err)
+	must.Equalf(t, err == nil, h.n <= free, "%d bytes with %d free: %v", h.n, free, err)
 	return err == nil
 }
 

@@ -189,5 +189,5 @@ func TestObjectsOfAnotherLeader(t *testing.T) {
 // TestBeforeTheFirstCount: objects have the fixed wait.
 func TestBeforeTheFirstCount(t *testing.T) {
 	l := newLimiter("5/s", func() time.Time { return november })
-	check.Equal(t, l.Next(), (cost.Pace{Wait: wait, Busy: wait}))
+	check.Equal(t, l.Next(), cost.Pace{Wait: wait, Busy: wait})
 }

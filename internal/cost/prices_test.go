@@ -22,7 +22,7 @@ func TestGuideHasThePrices(t *testing.T) {
 		if _, err := fmt.Sscanf(row, " $%g | $%g | $%g | $%g |", &put, &list, &get, &storage); err != nil {
 			t.Errorf("%s: %v in %.60q", p.Name, err, row)
 		}
-		check.Equalf(t, (cost.Prices{Name: p.Name, Put: put, List: list, Get: get, Storage: storage}), p, "the guide")
+		check.Equalf(t, cost.Prices{Name: p.Name, Put: put, List: list, Get: get, Storage: storage}, p, "the guide")
 	}
 }
 

@@ -335,7 +335,7 @@ func TestRandomAgainstModel(t *testing.T) {
 				if i >= 0 {
 					m.vals = slices.Delete(slices.Clone(m.vals), i, i+1)
 				}
-				must.Equalf(t, b.Cancel(items[v]), (i >= 0), "cancel of %d", v)
+				must.Equalf(t, b.Cancel(items[v]), i >= 0, "cancel of %d", v)
 			},
 			"store": func(t *rapid.T) {
 				m.storing = rapid.Int64Range(0, 60).Draw(t, "storing")

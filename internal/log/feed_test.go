@@ -92,7 +92,7 @@ func TestFeedOfDamagedSlots(t *testing.T) {
 	other := objstore.NewMemory()
 	topic(t, open(t, options(other)), "b", 1)
 	must.NoError(t, next.Feed(prefixes(t, other)[0]))
-	check.Equalf(t, report(t, next).Pos, (state.Position{Epoch: 1}), "the follower is at")
+	check.Equalf(t, report(t, next).Pos, state.Position{Epoch: 1}, "the follower is at")
 	must.NoError(t, next.Confirm(t.Context()))
 	if r := report(t, next); r.Pos != (state.Position{Epoch: 1, Slot: 1}) {
 		t.Errorf("the follower is at %v after a confirmation", r.Pos)
@@ -176,7 +176,7 @@ func TestFeedIsBounded(t *testing.T) {
 		held = false
 		close(release)
 		synctest.Wait()
-		check.Equalf(t, report(t, next).Pos, (state.Position{Epoch: 1, Slot: 20}), "the follower is at")
+		check.Equalf(t, report(t, next).Pos, state.Position{Epoch: 1, Slot: 20}, "the follower is at")
 		check.Equalf(t, log.FedBytes(next), 0, "bytes are still counted")
 		leader.Kill()
 		next.Kill()

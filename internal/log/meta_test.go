@@ -60,7 +60,7 @@ func TestDamagedClusterIDStartsNoOtherLog(t *testing.T) {
 		f := &flips{Store: s}
 		f.left.Store(c.damage)
 		again, err := log.Open(t.Context(), options(f))
-		check.Equalf(t, (err == nil), c.opens, "%+v: %v", c, err)
+		check.Equalf(t, err == nil, c.opens, "%+v: %v", c, err)
 		if err == nil {
 			if got := contents(t, again, s, id, 0); strings.Join(got, "") != "ab" {
 				t.Errorf("%+v: %q", c, got)

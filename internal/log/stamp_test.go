@@ -138,7 +138,7 @@ func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte,
 		if b, rest, err = record.Split(rest); err != nil {
 			t.Fatal(err)
 		}
-		check.Equalf(t, (b.Attributes()&record.AttrLogAppendTime != 0), stamped, "attributes %x", b.Attributes())
+		check.Equalf(t, b.Attributes()&record.AttrLogAppendTime != 0, stamped, "attributes %x", b.Attributes())
 	}
 	n := 0
 	var r record.Reader

@@ -389,7 +389,7 @@ func TestFedSlots(t *testing.T) {
 				}
 			}
 			leader := open(t, o)
-			must.Equalf(t, leader.Status().Journaled, (name == "journal"), "journal")
+			must.Equalf(t, leader.Status().Journaled, name == "journal", "journal")
 			next, advanced = follower(t, store)
 			id := topic(t, leader, "a", 2)
 			leader.Feeds(true)
@@ -493,7 +493,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 			at++
 		}
 	}
-	check.Equalf(t, at, len(acked), "%q was acknowledged, and is not there in order: %q", acked[at], got)
+	check.Equalf(t, at, len(acked), "number of acknowledged records %q in order among %q", acked, got)
 	must.NoError(t, l.Close(ctx))
 }
 

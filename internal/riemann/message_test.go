@@ -51,7 +51,7 @@ func compare(t *testing.T, b []byte) {
 			}
 		}
 	}
-	must.Equalf(t, (err == nil), (decodes == nil), "%x: %v, a full decoding: %v", b, err, decodes)
+	must.Equalf(t, err == nil, decodes == nil, "%x: %v, a full decoding: %v", b, err, decodes)
 	if err != nil {
 		return
 	}

@@ -49,8 +49,8 @@ func TestSealedValuesAreNotReadable(t *testing.T) {
 			t.Errorf("%s is not in %s", same, b)
 		}
 	}
-	check.Equalf(t, secrets.Inspect(b), (secrets.Status{Sealed: true, Key: k.ID()}), "status")
-	check.Equalf(t, secrets.Inspect(deliver), (secrets.Status{Readable: true}), "status of readable values")
+	check.Equalf(t, secrets.Inspect(b), secrets.Status{Sealed: true, Key: k.ID()}, "status")
+	check.Equalf(t, secrets.Inspect(deliver), secrets.Status{Readable: true}, "status of readable values")
 	open, err := r.Open(place, b)
 	if err != nil || !secrets.Same(open, deliver) || secrets.Inspect(open) != (secrets.Status{Readable: true}) {
 		t.Errorf("opened: %s, %v", open, err)
@@ -66,7 +66,7 @@ func TestSealedValuesAreNotReadable(t *testing.T) {
 // TestDeliverWithoutValuesStays: sections without values have no encrypted form.
 func TestDeliverWithoutValuesStays(t *testing.T) {
 	for _, text := range []string{"", "null", `{"topic":"x"}`, `{"url":"https://x","secrets":[],"headers":{}}`, `[1]`, `{"secrets":"x"}`} {
-		check.Equalf(t, secrets.Inspect([]byte(text)), (secrets.Status{}), "%s", text)
+		check.Equalf(t, secrets.Inspect([]byte(text)), secrets.Status{}, "%s", text)
 		if b, err := (*secrets.Ring)(nil).Open(place, []byte(text)); err != nil || string(b) != text {
 			t.Errorf("%s: opened as %s, %v", text, b, err)
 		}

@@ -236,7 +236,7 @@ func TestResumedSessions(t *testing.T) {
 		config := g.config(middle.Client(t, testenv.Client{Name: "shop"}))
 		config.MaxVersion, config.ClientSessionCache = version, tls.NewLRUClientSessionCache(1)
 		for i := range 3 {
-			check.Equalf(t, g.accepted("shop", config).ConnectionState().DidResume, (i > 0), "connection %d: resumed is %v", i, i == 0)
+			check.Equalf(t, g.accepted("shop", config).ConnectionState().DidResume, i > 0, "connection %d: resumed is %v", i, i == 0)
 		}
 		g.authority.Revocations(t, g.lists, time.Hour, middle.Certificate())
 		sebtest.Eventually(t, "the open connections are ended", func() bool { return g.count("revoked") == 3 })
@@ -318,7 +318,7 @@ func TestLongChains(t *testing.T) {
 		config := g.config(g.authority.Intermediate(t).Intermediate(t).Client(t, testenv.Client{Name: "shop", Pad: 8 << 10}))
 		config.MaxVersion, config.ClientSessionCache = version, tls.NewLRUClientSessionCache(1)
 		for i := range 2 {
-			check.Equalf(t, g.accepted("shop", config).ConnectionState().DidResume, (i > 0), "connection %d: resumed is %v", i, i == 0)
+			check.Equalf(t, g.accepted("shop", config).ConnectionState().DidResume, i > 0, "connection %d: resumed is %v", i, i == 0)
 		}
 		many := g.authority.Client(t, testenv.Client{Name: "shop"})
 		for range 5 {

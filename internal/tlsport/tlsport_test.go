@@ -154,7 +154,7 @@ func TestVersions(t *testing.T) {
 		config := authority.Trusted()
 		config.MinVersion, config.MaxVersion = version, version
 		c, err := tls.Dial("tcp", address, config)
-		check.Equalf(t, (err == nil), want, "%s: %v", tls.VersionName(version), err)
+		check.Equalf(t, err == nil, want, "%s: %v", tls.VersionName(version), err)
 		if err != nil {
 			continue
 		}

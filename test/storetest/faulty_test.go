@@ -60,7 +60,7 @@ func TestEachKindOfFault(t *testing.T) {
 			err := s.Put(t.Context(), "key", body("value"))
 			must.ErrorIsf(t, err, c.class, "put")
 			_, err = inner.Get(t.Context(), "key", objstore.Whole)
-			must.Equalf(t, (err == nil), c.effect, "the effect: %v", err)
+			must.Equalf(t, err == nil, c.effect, "the effect: %v", err)
 			_, _, err = s.List(t.Context(), objstore.ListOptions{})
 			must.ErrorIsf(t, err, c.class, "list")
 			must.ErrorIsf(t, s.Delete(t.Context(), "key"), c.class, "delete")

@@ -49,7 +49,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		t.Errorf("counted %v", all)
 	}
 	check.Equalf(t, all.Without("wal", "many").String(), "1 DELETE snap, 1 PUT snap", "without slots")
-	check.Equalf(t, p.Puts()["wal"], (testenv.S3Sizes{Count: 2, Bytes: 13, Max: 9}), "bodies")
+	check.Equalf(t, p.Puts()["wal"], testenv.S3Sizes{Count: 2, Bytes: 13, Max: 9}, "bodies")
 }
 
 func TestSetDelay(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -34,12 +35,8 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%q: a second flag makes the tool ignore the first", got)
 	}
 	const settings = "acks=all batch.size=131072"
-	if err := heeded(settings, 128492); err != nil {
-		t.Error(err)
-	}
-	if err := heeded("acks=all", 15555); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, heeded(settings, 128492))
+	check.NoError(t, heeded("acks=all", 15555))
 	for _, batch := range []float64{15555, 0, 140000} {
 		if heeded(settings, batch) == nil {
 			t.Errorf("batches of %.0f bytes were accepted instead of 128 KiB", batch)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -26,8 +27,7 @@ func TestMain(m *testing.M) {
 
 // TestPairsRun runs every load of the table with the built program.
 func TestPairsRun(t *testing.T) {
-	program, err := testenv.Build(t.TempDir())
-	must.NoError(t, err)
+	program := must.Get(testenv.Build(t.TempDir()))(t)
 	at := &place{program: program, tmpfs: t.TempDir(), disk: t.TempDir()}
 	list := pairs(0)
 	for i := range list {
@@ -35,8 +35,7 @@ func TestPairsRun(t *testing.T) {
 			break
 		}
 		p := &list[i]
-		r, err := p.Run(t.Context(), at, 1, func() {})
-		must.NoError(t, err)
+		r := must.Get(p.Run(t.Context(), at, 1, func() {}))(t)
 		for _, s := range []Sample{r.SebSamples[0], r.BareSamples[0]} {
 			if s.RecordsPerSecond <= 0 || s.CPU <= 0 || s.RSS < 1<<20 || s.MemoryLimit < 256<<20 || s.Objects <= 0 || s.Bytes <= 0 || s.P99 <= 0 {
 				t.Errorf("%s: %+v", p.Name, s)
@@ -90,9 +89,7 @@ func TestVerdicts(t *testing.T) {
 		"memory a little beyond": {[]Sample{sample(100, 1, 0), sample(10, 1, 0), sample(100, 1, 33<<20)}, true},
 	} {
 		r := Result{Pair: Pair{Ratio: 1, CPU: 1, OwnMemory: true}, SebSamples: c.seb, BareSamples: bare}
-		if r.met() != c.met {
-			t.Errorf("%s: %v, ratios %v", name, !c.met, r.ratios())
-		}
+		check.Equalf(t, r.met(), c.met, "%s: %v, ratios %v", name, !c.met, r.ratios())
 	}
 }
 
@@ -119,8 +116,7 @@ func TestPictureIsXML(t *testing.T) {
 			v := 1e5 * float64(1+i)
 			results = append(results, &Result{SebSamples: []Sample{{RecordsPerSecond: v}, {RecordsPerSecond: 2 * v}}, BareSamples: []Sample{{RecordsPerSecond: v}}})
 		}
-		c, err := s.chart(results)
-		must.NoError(t, err)
+		c := must.Get(s.chart(results))(t)
 		sheet.Charts = append(sheet.Charts, c)
 	}
 	var out strings.Builder

@@ -34,8 +34,7 @@ func TestReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "riemann.md")
 	o := options{rounds: 1, time: 2 * slice, latency: 2 * slice / 10, connections: 2, window: 10, disk: t.TempDir(), report: file, version: "v1"}
 	must.NoError(t, o.run(t.Context()))
-	text, err := os.ReadFile(file)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	for _, want := range []string{"v1, ", "| Seb, bucket on disk, fsync ", "| bare server ", "| events stored / acknowledged ", "(riemann.svg)", "| `--riemann-ack received` "} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report does not contain %q:\n%s", want, text)
@@ -44,8 +43,7 @@ func TestReport(t *testing.T) {
 	if strings.Contains(string(text), "NaN") {
 		t.Errorf("a figure is missing:\n%s", text)
 	}
-	picture, err := os.Open(strings.TrimSuffix(file, ".md") + ".svg")
-	must.NoError(t, err)
+	picture := must.Get(os.Open(strings.TrimSuffix(file, ".md") + ".svg"))(t)
 	defer picture.Close()
 	lines := 0
 	for d := xml.NewDecoder(picture); ; {
@@ -69,8 +67,7 @@ func TestFlood(t *testing.T) {
 	must.NoError(t, os.WriteFile(file, []byte("# Load\n\n"+floodHeading+"\nold\n\n## More\n\nkept\n"), 0o600))
 	o := options{rounds: 1, time: 2 * slice, connections: 2, rate: 2000, disk: t.TempDir(), report: file, version: "v1", flood: true}
 	must.NoError(t, o.run(t.Context()))
-	b, err := os.ReadFile(file)
-	must.NoError(t, err)
+	b := must.Get(os.ReadFile(file))(t)
 	text := string(b)
 	for _, want := range []string{"# Load\n\n" + floodHeading, "v1, ", "| to Seb ", "all that were sent | met", "| equal              | met", "\n## More\n\nkept\n"} {
 		if !strings.Contains(text, want) {

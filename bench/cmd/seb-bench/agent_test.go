@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/agent"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -29,8 +30,7 @@ func startAgents(t *testing.T, tokenFiles ...string) (addresses []string) {
 	for _, file := range tokenFiles {
 		cmd := exec.Command(os.Args[0], "agent", "--listen", "127.0.0.1:0", "--token-file", file)
 		cmd.Env = append(os.Environ(), asProgram+"=1")
-		out, err := cmd.StdoutPipe()
-		must.NoError(t, err)
+		out := must.Get(cmd.StdoutPipe())(t)
 		must.NoError(t, cmd.Start())
 		in := bufio.NewReader(out)
 		line, err := in.ReadString('\n')
@@ -45,9 +45,7 @@ func startAgents(t *testing.T, tokenFiles ...string) (addresses []string) {
 			_, _ = in.WriteTo(t.Output()) // until it ends
 		}()
 		t.Cleanup(func() {
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, cmd.Process.Signal(os.Interrupt))
 			<-drained
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("interrupted agent: %v", err)
@@ -75,8 +73,7 @@ func TestAgents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err, said)
 		}
-		f, err := result.Read(out)
-		must.NoError(t, err)
+		f := must.Get(result.Read(out))(t)
 		if len(f.Runs) != 2 || f.Runs[1].Counts.Sent != 600 || len(f.Runs[1].Agents) != 2 || f.Runs[0].Agents[1].Address != addresses[1] {
 			t.Errorf("%d runs:\n%s", len(f.Runs), said)
 		}

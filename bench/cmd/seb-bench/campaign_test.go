@@ -11,17 +11,14 @@ import (
 )
 
 func TestCampaign(t *testing.T) {
-	root, err := peers.Repository()
-	must.NoError(t, err)
+	root := must.Get(peers.Repository())(t)
 	dir := t.TempDir()
 	document := filepath.Join(dir, "latency.md")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md"))
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md")))(t)
 	must.NoError(t, os.WriteFile(document, text, 0o600))
 	begin := []string{"campaign", "--document", document, "--results", filepath.Join(dir, "raw")}
 	t.Run("dry run", func(t *testing.T) {
-		said, err := call(t, append(begin, "--dry-run", "--only", "seb-s3,Redis streams", "--runs", "b")...)
-		must.NoError(t, err)
+		said := must.Get(call(t, append(begin, "--dry-run", "--only", "seb-s3,Redis streams", "--runs", "b")...))(t)
 		for _, want := range []string{
 			"runs: Seb S3, 3000/s of 1KiB, open loop", "batch-wait: Seb S3, 250ms, 3000/s", "loops: Redis streams, 3000/s of 1KiB, closed loop", " runs, about ",
 		} {
@@ -31,8 +28,7 @@ func TestCampaign(t *testing.T) {
 		}
 	})
 	t.Run("measures and writes", func(t *testing.T) {
-		said, err := call(t, append(begin, "--only", "nothing", "--runs", "a", "--duration", "200ms", "--repeats", "1")...)
-		must.NoError(t, err)
+		said := must.Get(call(t, append(begin, "--only", "nothing", "--runs", "a", "--duration", "200ms", "--repeats", "1")...))(t)
 		text, err := os.ReadFile(document)
 		if err != nil || !strings.Contains(string(text), "](latency/article-a-memory.svg)") || !strings.Contains(said, "written to "+document) {
 			t.Errorf("error %v, the document is\n%s\nit says\n%s", err, text, said)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func progress(label, phase string, at time.Duration) load.Progress {
@@ -24,9 +25,7 @@ func progress(label, phase string, at time.Duration) load.Progress {
 func TestLine(t *testing.T) {
 	p := progress("redis", result.Measure, 10*time.Second)
 	want := "redis: measure   3000/s of 3000  in flight 12  lag 150µs  e2e p50 3ms  p99 3ms  p99.9 -  25s left"
-	if got := progressLine(p); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Equal(t, progressLine(p), want)
 	p.Failed, p.EndToEnd, p.Phase = 7, false, result.Drain
 	got := progressLine(p)
 	for _, want := range []string{"FAILED 7", "ack p50", "drain"} {
@@ -65,9 +64,7 @@ func TestView(t *testing.T) {
 	t.Run("a terminal gets one line for each run", func(t *testing.T) {
 		var out bytes.Buffer
 		show(newView(&out, true, 10*time.Second))
-		if n := strings.Count(out.String(), "\n"); n != 2 {
-			t.Errorf("%d lines", n)
-		}
+		check.Equalf(t, strings.Count(out.String(), "\n"), 2, "lines")
 		if n := strings.Count(out.String(), "\r"); n != 70 {
 			t.Errorf("drawn %d times", n)
 		}

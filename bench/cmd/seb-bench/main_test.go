@@ -31,10 +31,8 @@ func TestRun(t *testing.T) {
 	path := filepath.Join(dir, "w.yaml")
 	must.NoError(t, os.WriteFile(path, []byte(short), 0o600))
 	out := filepath.Join(dir, "r.json")
-	said, err := call(t, "run", path, "--publishers", "2", "--repeat", "2", "--floor", "50ms", "-o", out, "--hdr", filepath.Join(dir, "hdr"))
-	must.NoError(t, err)
-	f, err := result.Read(out)
-	must.NoError(t, err)
+	said := must.Get(call(t, "run", path, "--publishers", "2", "--repeat", "2", "--floor", "50ms", "-o", out, "--hdr", filepath.Join(dir, "hdr")))(t)
+	f := must.Get(result.Read(out))(t)
 	if len(f.Runs) != 4 || f.Runs[0].Label != "first" || f.Runs[1].Label != "second" || f.Runs[2].Repeat != 2 {
 		t.Errorf("%d runs", len(f.Runs))
 	}
@@ -73,8 +71,7 @@ func TestSweep(t *testing.T) {
 	_, err := call(t, "sweep", "--rates", "500,1000", "--sizes", "64B,1KiB", "--warmup", "0s", "--duration", "100ms", "--timeout", "1m",
 		"--floor", "50ms", "-t", "noop", "-o", out, "-q")
 	must.NoError(t, err)
-	f, err := result.Read(out)
-	must.NoError(t, err)
+	f := must.Get(result.Read(out))(t)
 	if len(f.Runs) != 4 || f.Runs[3].Counts.Sent != 100 || f.Runs[3].Workload.Size.Max() != 1024 || f.Runs[0].Counts.Sent != 50 {
 		t.Errorf("%d runs", len(f.Runs))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -30,8 +31,7 @@ func TestReport(t *testing.T) {
 	second := measured(t, "--rate", "4000", "-t", "noop label=one", "--name", "faster")
 	dir := t.TempDir()
 	t.Run("the tables of several files go to the standard output", func(t *testing.T) {
-		said, err := call(t, "report", first, second)
-		must.NoError(t, err)
+		said := must.Get(call(t, "report", first, second))(t)
 		for _, want := range []string{"2000 messages/s of 64B", "4000 messages/s of 64B", "| one | none | 2 × 1200 |", "| two |"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in\n%s", want, said)
@@ -40,8 +40,7 @@ func TestReport(t *testing.T) {
 	})
 	t.Run("files", func(t *testing.T) {
 		page, tables := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.md")
-		said, err := call(t, "report", first, second, "--html", page, "--markdown", tables, "--svg", filepath.Join(dir, "pictures")+"/")
-		must.NoError(t, err)
+		said := must.Get(call(t, "report", first, second, "--html", page, "--markdown", tables, "--svg", filepath.Join(dir, "pictures")+"/"))(t)
 		for path, want := range map[string]string{page: "p99 over the rate", tables: "| system |", filepath.Join(dir, "pictures", "rates.svg"): "p99 over the rate"} {
 			text, err := os.ReadFile(path)
 			if err != nil || !strings.Contains(string(text), want) || !strings.Contains(said, "written to "+path) {
@@ -57,9 +56,7 @@ func TestReport(t *testing.T) {
 		}
 	})
 	t.Run("a prefix", func(t *testing.T) {
-		if _, err := call(t, "report", second, "--svg", filepath.Join(dir, "p", "x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(call(t, "report", second, "--svg", filepath.Join(dir, "p", "x")))(t)
 		if _, err := os.Stat(filepath.Join(dir, "p", "x-01-faster-delivered.svg")); err != nil {
 			t.Error(err)
 		}
@@ -68,8 +65,7 @@ func TestReport(t *testing.T) {
 
 func wellFormed(t *testing.T, path string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -83,8 +79,7 @@ func wellFormed(t *testing.T, path string) {
 func TestCompareCommand(t *testing.T) {
 	file := measured(t, "--rate", "2000", "-t", "noop label=one", "--repeat", "4")
 	t.Run("a result compared with itself", func(t *testing.T) {
-		said, err := call(t, "compare", file, file, "--fail-if", "p90 > 10%", "--fail-if", "lost>0")
-		must.NoError(t, err)
+		said := must.Get(call(t, "compare", file, file, "--fail-if", "p90 > 10%", "--fail-if", "lost>0"))(t)
 		for _, want := range []string{"one, custom, 2000 messages/s of 64B, 4 and 4 runs", "No difference is significant", "ok: not p90 > 10%", "not significant", "the same"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in\n%s", want, said)
@@ -96,9 +91,7 @@ func TestCompareCommand(t *testing.T) {
 		if !errors.Is(err, errConditions) || !strings.HasSuffix(err.Error(), "p50 > 1ns") || !strings.Contains(said, "FAILED p50 > 1ns: one,") {
 			t.Errorf("error %v, it says\n%s", err, said)
 		}
-		if code := run(context.Background(), []string{"compare", file, file, "--fail-if", "p50 > 1ns"}); code != exitHolds {
-			t.Errorf("exit code %d", code)
-		}
+		check.Equalf(t, run(context.Background(), []string{"compare", file, file, "--fail-if", "p50 > 1ns"}), exitHolds, "exit code")
 	})
 	t.Run("a figure that no run has samples for", func(t *testing.T) {
 		said, err := call(t, "compare", file, file, "--fail-if", "p99.99 > 10%")
@@ -121,8 +114,7 @@ func TestBadResults(t *testing.T) {
 		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	text, err := os.ReadFile(good)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(good))(t)
 	other := write("other.json", strings.Replace(string(text), `"schema": 1`, `"schema": 7`, 1))
 	for word, path := range map[string]string{
 		"no such file": filepath.Join(dir, "none.json"), "schema 7, this program reads 1": other, "no runs": write("empty.json", `{"schema":1}`),

@@ -199,7 +199,7 @@ func TestAnswers(t *testing.T) {
 		}
 		got.Took = 0
 		check.Equalf(t, got, tt.want, "%s", tt.name)
-		check.Equalf(t, got.Gone(), (got.Status == 410), "%s: gone", tt.name)
+		check.Equalf(t, got.Gone(), got.Status == 410, "%s: gone", tt.name)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestAppendTimeIsStamped(t *testing.T) {
 		f := slots[i]
 		must.Equalf(t, len(f.Index), len(want), "slot %d: %+v", i, f.Index)
 		for j, e := range f.Index {
-			check.Equalf(t, (entry{e.Topic, e.Partition, e.MinTime, e.MaxTime}), want[j], "slot %d: entry", i)
+			check.Equalf(t, entry{e.Topic, e.Partition, e.MinTime, e.MaxTime}, want[j], "slot %d: entry", i)
 		}
 		parts := bodyOf(f)
 		for j, at := range f.Order {
