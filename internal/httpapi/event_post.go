@@ -1,16 +1,27 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/record"
 )
 
 // postEvent appends events to the topic of events. An event is an ordinary record: its key is the
@@ -134,4 +145,296 @@ func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request, _ *caller) er
 		return err
 	}
 	return a.writeState(w, http.StatusOK, out)
+}
+
+const (
+	namesDefault = 100
+	namesMax     = 1000
+	// sampleParts bounds the sampled partitions. The entities of events are spread evenly over them.
+	sampleParts = 16
+	// sampleWindow is the number of records of the first read of a partition. The log is read
+	// forwards, so the newest records come window by window, each twice as large as the one before.
+	sampleWindow = 16
+)
+
+// getEventNames answers with the names of the events in a topic: those of the newest events, with
+// their properties, and the others that the trigger engine has seen.
+func (a *API) getEventNames(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	topic := a.o.EventsTopic
+	if _, given := q.Text(httpconn.ParamTopic); given {
+		topic = q.Topic()
+	}
+	limit := cmp.Or(int(q.Number(httpconn.ParamLimit, namesDefault, namesMax)), namesDefault)
+	prefix, _ := q.Text(httpconn.ParamPrefix)
+	if len(prefix) > rule.NameBytesMax {
+		q.Fail(httpconn.ParamPrefix, "%d bytes, the limit is %d", len(prefix), rule.NameBytesMax)
+	}
+	if q.Fault != nil {
+		return q.Fault
+	}
+	ref, ok := a.b.TopicNamed(topic)
+	if !ok {
+		return broker.ErrUnknownTopic
+	}
+	select { // one sample at a time, which bounds memory and processor time
+	case a.sampling <- struct{}{}:
+		defer func() { <-a.sampling }()
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
+	memory, err := a.fetch.Reserve(sampleMemory + 3*answerBytes)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	s := eventSample{prefix: prefix, names: map[string]*sampledName{}}
+	if err := a.sampleTopic(r.Context(), &ref, topic, &s); err != nil {
+		return err
+	}
+	out := api.EventNames{Topic: topic, Records: a.b.RecordCount(ref.ID), Sampled: s.records, Names: []api.EventName{}, Truncated: s.full}
+	if s.records > 0 {
+		out.Since = new(instant(s.oldest))
+	}
+	list := s.list(out.Records)
+	if e := a.triggers.o.Engine; e != nil {
+		known, err := e.Names(r.Context(), ref.ID, prefix, limit+len(list)+1)
+		if err != nil {
+			return triggerFault(err)
+		}
+		for _, name := range known {
+			if s.names[name] == nil {
+				list = append(list, api.EventName{Name: name, Properties: []api.EventProperty{}})
+			}
+		}
+	}
+	size := 0
+	for i := range list {
+		if size += nameSize(&list[i]); i == limit || i > 0 && size > answerBytes {
+			out.Truncated = true
+			break
+		}
+		out.Names = append(out.Names, list[i])
+	}
+	return a.writeState(w, http.StatusOK, &out)
+}
+
+// nameSize estimates the memory of a name in an answer.
+func nameSize(x *api.EventName) int {
+	n := 256 + len(x.Name)
+	for i := range x.Properties {
+		n += 128 + len(x.Properties[i].Path)
+	}
+	return n
+}
+
+// sampleTopic reads the newest records of a topic.
+func (a *API) sampleTopic(ctx context.Context, ref *broker.TopicRef, topic string, s *eventSample) error {
+	n := min(ref.Partitions, sampleParts)
+	for i := range n {
+		err := a.samplePartition(ctx, ref, topic, int32(i*ref.Partitions/n), s, n-i)
+		if err != nil && !errors.Is(err, broker.ErrBelowStart) { // trimmed meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+// samplePartition reads the newest records of a partition, one of parts that share the rest of the
+// sample.
+func (a *API) samplePartition(ctx context.Context, ref *broker.TopicRef, topic string, partition int32, s *eventSample, parts int) error {
+	bounds, err := a.b.Bounds(ref.ID, partition)
+	if err != nil {
+		return err
+	}
+	left, bytesEnd := (sampleRecords-s.records)/int64(parts), s.bytes+(sampleBytes-s.bytes)/int64(parts)
+	window := int64(sampleWindow)
+	for end := bounds.Next; end > bounds.Start && left > 0 && s.bytes < bytesEnd; window *= 2 {
+		from, err := a.b.OffsetBelow(ref.ID, partition, end, min(left, window))
+		if err != nil {
+			return err
+		}
+		g := a.source.New(topic, partition)
+		g.topicID, g.Offset, g.MaxRecords, g.MaxBytes = ref.ID, from, min(end-from, left), bytesEnd-s.bytes
+		err = g.Collect(ctx, s)
+		g.Done()
+		if err != nil {
+			return err
+		}
+		left, end = left-g.Count, from
+	}
+	return nil
+}
+
+// Bounds of a sample of events. sampleMemory bounds the memory of a sample with the one event that
+// is being parsed.
+const (
+	sampleRecords    = 5000
+	sampleBytes      = 1 << 20 // of keys and values
+	sampleNames      = 1000
+	sampleProperties = 2000 // of all names
+	samplePath       = 256  // bytes of a path
+	sampleMemory     = 3 << 20
+)
+
+// eventSample collects the names and properties of events. It is a Sink that keeps no record.
+type eventSample struct {
+	prefix     string // only names with it; all records count
+	records    int64
+	bytes      int64
+	oldest     int64 // timestamp (ms)
+	names      map[string]*sampledName
+	properties int
+	full       bool // there are more names
+}
+
+type sampledName struct {
+	name       string
+	count      int
+	last       int64
+	properties map[string]*sampledProperty // by path
+	more       bool                        // there are more properties
+}
+
+type sampledProperty struct {
+	count int
+	types jsonTypes
+}
+
+// jsonTypes is a set of JSON types.
+type jsonTypes uint8
+
+const (
+	jsonString jsonTypes = 1 << iota
+	jsonNumber
+	jsonBoolean
+	jsonNull
+	jsonArray
+	jsonObject
+)
+
+var jsonTypeNames = []string{"string", "number", "boolean", "null", "array", "object"}
+
+func (t jsonTypes) list() (names []string) {
+	for i, name := range jsonTypeNames {
+		if t&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ValuesOnly implements encoding.Sink.
+func (s *eventSample) ValuesOnly() bool { return false }
+
+// Take implements encoding.Sink.
+func (s *eventSample) Take(_ *budget.Arena, rec *record.Record, _ bool) error {
+	if s.records == 0 || rec.Timestamp < s.oldest {
+		s.oldest = rec.Timestamp
+	}
+	s.records++
+	s.bytes += int64(len(rec.Key) + len(rec.Value))
+	e, err := rule.ParseEvent(rec.Key, rec.Value)
+	if err != nil || !strings.HasPrefix(e.Name, s.prefix) {
+		return nil
+	}
+	n := s.names[e.Name]
+	if n == nil {
+		if len(s.names) == sampleNames {
+			s.full = true
+			return nil
+		}
+		n = &sampledName{name: e.Name, properties: map[string]*sampledProperty{}}
+		s.names[e.Name] = n
+	}
+	n.count++
+	n.last = max(n.last, rec.Timestamp)
+	if len(e.Data) > 0 {
+		d := json.NewDecoder(bytes.NewReader(e.Data))
+		d.UseNumber()
+		s.value(n, d, nil)
+	}
+	return nil
+}
+
+// value reads a JSON value, and adds the properties in it. A path ends at a value that is no
+// object, at an empty object, and after driplang.MaxPath members.
+func (s *eventSample) value(n *sampledName, d *json.Decoder, path []string) {
+	token, _ := d.Token() // the event was parsed before
+	kind := jsonNull
+	switch x := token.(type) {
+	case string:
+		kind = jsonString
+	case json.Number:
+		kind = jsonNumber
+	case bool:
+		kind = jsonBoolean
+	case json.Delim:
+		if x == '{' && len(path) < driplang.MaxPath && d.More() {
+			for d.More() {
+				name, _ := d.Token()
+				member, _ := name.(string)
+				s.value(n, d, append(path, member))
+			}
+			_, _ = d.Token()
+			return
+		}
+		kind = jsonArray
+		if x == '{' {
+			kind = jsonObject
+		}
+		skip(d)
+	}
+	if len(path) > 0 {
+		s.property(n, driplang.FormatPath(path), kind)
+	}
+}
+
+// skip reads the rest of an array or an object.
+func skip(d *json.Decoder) {
+	for depth := 1; depth > 0; {
+		switch token, err := d.Token(); {
+		case err != nil:
+			return
+		case token == json.Delim('{') || token == json.Delim('['):
+			depth++
+		case token == json.Delim('}') || token == json.Delim(']'):
+			depth--
+		}
+	}
+}
+
+func (s *eventSample) property(n *sampledName, path string, kind jsonTypes) {
+	p := n.properties[path]
+	if p == nil {
+		if len(path) > samplePath || s.properties == sampleProperties {
+			n.more = true
+			return
+		}
+		p = &sampledProperty{}
+		n.properties[path] = p
+		s.properties++
+	}
+	p.count++
+	p.types |= kind
+}
+
+// list returns the names, the most frequent first. total is the number of records of the topic.
+func (s *eventSample) list(total int64) []api.EventName {
+	out := make([]api.EventName, 0, len(s.names))
+	for _, n := range s.names {
+		x := api.EventName{
+			Name: n.name, Count: int64(math.Round(float64(n.count) / float64(s.records) * float64(total))), Sampled: n.count, Last: new(instant(n.last)),
+			Properties: []api.EventProperty{}, More: n.more,
+		}
+		for path, p := range n.properties {
+			x.Properties = append(x.Properties, api.EventProperty{Path: path, Types: p.types.list(), Sampled: p.count})
+		}
+		sorting.Sort(x.Properties, func(a, b api.EventProperty) int {
+			return cmp.Or(b.Sampled-a.Sampled, cmp.Compare(a.Path, b.Path))
+		})
+		out = append(out, x)
+	}
+	sorting.Sort(out, func(a, b api.EventName) int { return cmp.Or(b.Sampled-a.Sampled, cmp.Compare(a.Name, b.Name)) })
+	return out
 }
