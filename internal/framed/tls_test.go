@@ -127,11 +127,17 @@ func TestSlowHandshakes(t *testing.T) {
 // TestTLSClientThatDoesNotRead: a client that does not read its answers is disconnected, and
 // closing its connection does not block.
 func TestTLSClientThatDoesNotRead(t *testing.T) {
-	s, config := startTLS(t, framed.Options{Step: 50 * time.Millisecond})
-	p := s.dialTLS(t, config)
-	_ = p.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4 << 10)
+	s, config := startTLS(t, framed.Options{Step: 200 * time.Millisecond})
+	var c *tls.Conn
+	sebtest.Eventually(t, "a handshake takes less than a step", func() (done bool) {
+		var err error
+		c, err = tls.Dial("tcp", s.addr, config)
+		return err == nil
+	})
+	defer c.Close()
+	_ = c.NetConn().(*net.TCPConn).SetReadBuffer(4 << 10)
 	for range 50 {
-		if _, err := p.Write(frame(keyEcho, 1, 900_000)); err != nil {
+		if _, err := c.Write(frame(keyEcho, 1, 900_000)); err != nil {
 			break
 		}
 	}

@@ -308,10 +308,12 @@ func TestReadsReturnWhatFits(t *testing.T) {
 
 func TestSlowReaderIsDropped(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *setup) { c.http.StepTimeout = 200 * time.Millisecond })
+	store := objstore.NewMemory()
+	writer := start(t, func(c *setup) { c.store = store })
 	for range 6 {
-		s.mustPost("topic-name=t", api.OctetStream, strings.Repeat("x", 4<<20))
+		writer.mustPost("topic-name=t", api.OctetStream, strings.Repeat("x", 4<<20))
 	}
+	s := start(t, func(c *setup) { c.store, c.http.StepTimeout = store, 2*time.Second })
 	conn := s.dial()
 	fmt.Fprintf(conn, "GET /records?topic-name=t&offset=0&max-records=100 HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n\r\n", canary)
 	// The client reads nothing, and the memory is released nevertheless.

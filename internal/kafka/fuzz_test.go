@@ -82,12 +82,15 @@ func (s *piped) dial(t *testing.T) *raw {
 	return &raw{t: t, Conn: here}
 }
 
+// moment is how long a test waits for an answer that need not come.
+const moment = 200 * time.Millisecond
+
 // answered sends the bytes of a request and returns the answer after its correlation ID. It returns
-// nil if the connection ended, or no answer came in a while, as for a long poll.
-func (c *raw) answered(request []byte) []byte {
+// nil if the connection ended, or no answer began within wait, as for a long poll.
+func (c *raw) answered(request []byte, wait time.Duration) []byte {
 	c.t.Helper()
 	go func() { _, _ = c.Write(request) }() // the server may stop reading
-	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	_ = c.SetReadDeadline(time.Now().Add(wait))
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
 		return nil
@@ -143,7 +146,7 @@ func FuzzServer(f *testing.F) {
 		if trusted {
 			c.login(apiKey)
 		}
-		got := c.answered(enveloped(a.ApiKey, version, r.IsFlexible(), body))
+		got := c.answered(enveloped(a.ApiKey, version, r.IsFlexible(), body), moment)
 		if got != nil {
 			resp := r.ResponseKind()
 			resp.SetVersion(version)
@@ -213,7 +216,11 @@ func FuzzRecordBatch(f *testing.F) {
 		top.Partitions = append(top.Partitions, p)
 		req.Topics = append(req.Topics, top)
 		b := c.encode(req, 9)
-		got := c.answered(b)
+		wait := time.Minute
+		if acks == 0 {
+			wait = moment
+		}
+		got := c.answered(b, wait)
 		if acks == 0 {
 			if got != nil {
 				t.Fatalf("acks=0: answer %x, want none", got)
@@ -286,7 +293,7 @@ func FuzzSASL(f *testing.F) {
 		for i := 0; i < len(messages) && !believed; i++ {
 			r := kmsg.NewPtrSASLAuthenticateRequest()
 			r.SASLAuthBytes = messages[i]
-			got := c.answered(c.encode(r, 2))
+			got := c.answered(c.encode(r, 2), moment)
 			if got == nil {
 				return
 			}
@@ -304,7 +311,7 @@ func FuzzSASL(f *testing.F) {
 			}
 			believed = mechanism == "PLAIN"
 		}
-		if answer := c.answered(enveloped(int16(kmsg.Metadata), 1, false, []byte{0, 0, 0, 0})); answer != nil {
+		if answer := c.answered(enveloped(int16(kmsg.Metadata), 1, false, []byte{0, 0, 0, 0}), moment); answer != nil {
 			parts := bytes.SplitN(first, []byte{0}, 3)
 			if mechanism != "PLAIN" || len(parts) != 3 || string(parts[2]) != apiKey {
 				t.Fatalf("%s, %q, %q: authenticated without the key", mechanism, first, second)
