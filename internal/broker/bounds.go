@@ -38,8 +38,16 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 func (b *Broker) Confirm(ctx context.Context) error { return b.confirm(ctx, false) }
 
 // ConfirmEnd is Confirm for a caller that knows of commits behind the end that this broker knows. A
-// leader asks the store too, because another broker may have taken over without its knowledge.
-func (b *Broker) ConfirmEnd(ctx context.Context) error { return b.confirm(ctx, !b.Follows()) }
+// leader asks the store too, because another broker may have taken over without its knowledge. It does so
+// twice a second at most, after a call for all calls that wait.
+func (b *Broker) ConfirmEnd(ctx context.Context) error {
+	if b.Follows() {
+		return b.Confirm(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, confirmTimeout, errSilent)
+	defer cancel()
+	return b.end.within(ctx, 0, endEvery, func(ctx context.Context) error { return b.confirm(ctx, true) })
+}
 
 func (b *Broker) confirm(ctx context.Context, look bool) error {
 	limit := confirmTimeout

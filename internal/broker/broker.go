@@ -38,6 +38,7 @@ type Broker struct {
 	producers atomic.Uint32 // producer ids given
 
 	fresh freshness
+	end   freshness // of ConfirmEnd
 	terms *terms
 
 	access   accessChanges
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		opt: o, met: newMeters(&o),
-		topics: make(chan struct{}, 1), terms: newTerms(), fresh: freshness{semaphore: make(chan struct{}, 1)}, closing: make(chan struct{}),
+		topics: make(chan struct{}, 1), terms: newTerms(), fresh: newFreshness(), end: newFreshness(), closing: make(chan struct{}),
 	}
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)

@@ -20,3 +20,6 @@ var OpenRanges = openRanges
 
 // RangesOptions are the options of OpenRanges.
 type RangesOptions = rangesOptions
+
+// EndEvery exports endEvery.
+const EndEvery = endEvery

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,5 +62,33 @@ func TestAToldFollowerIsFresh(t *testing.T) {
 	}
 	if !asks(time.Nanosecond) {
 		t.Error("it did not ask the store for a younger state than it was told")
+	}
+}
+
+// TestPollsBeyondTheEnd: calls for the end of the log at a leader cost the store a few requests a second,
+// however many there are. Each call is answered by a look that began after it, so a leader that was
+// replaced without its knowledge notices it.
+func TestPollsBeyondTheEnd(t *testing.T) {
+	store := &reads{Store: objstore.NewMemory()}
+	leader := open(t, options(store))
+	before, began := store.n.Load(), time.Now()
+	var polls sync.WaitGroup
+	for range 50 {
+		polls.Go(func() {
+			for range 4 {
+				if err := leader.ConfirmEnd(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	polls.Wait()
+	if n, most := store.n.Load()-before, 1+int64(time.Since(began)/broker.EndEvery); n > most {
+		t.Errorf("200 calls cost %d requests in %v, want at most %d", n, time.Since(began), most)
+	}
+	must.NoError(t, leader.ConfirmEnd(t.Context()))
+	open(t, options(store.Store))
+	if err := leader.ConfirmEnd(t.Context()); err == nil {
+		t.Error("a leader that was replaced after its newest look knows the end")
 	}
 }

@@ -114,19 +114,53 @@ func (b *Broker) Seen() (seen core.Seen, known bool) {
 // often.
 const freshFor = time.Second
 
-// freshness is the last confirmation that Fresh made.
+// endEvery is the time between two confirmations of ConfirmEnd: a client that polls beyond the end of the
+// log may do so without a pause.
+const endEvery = 500 * time.Millisecond
+
+// freshness is the last confirmation of Fresh, or of ConfirmEnd.
 type freshness struct {
-	semaphore chan struct{} // semaphore: held to read and write at, and during a confirmation
-	at        time.Time     // when the last successful confirmation began
+	semaphore chan struct{} // semaphore: held to read and write the times, and during a confirmation
+	began     time.Time     // when the last confirmation began
+	at        time.Time     // when the last successful one did
+}
+
+func newFreshness() freshness { return freshness{semaphore: make(chan struct{}, 1)} }
+
+// within ensures that a successful confirmation began at most age before the call, or after it. At most one
+// begins in each time of every.
+//
+// Concurrent calls share one confirmation: a call that waits for the semaphore behind a confirmation
+// finds at, and reuses that result. Errors: those of confirm.
+func (f *freshness) within(ctx context.Context, age, every time.Duration, confirm func(ctx context.Context) error) error {
+	called := time.Now()
+	select {
+	case f.semaphore <- struct{}{}:
+		defer func() { <-f.semaphore }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if called.Sub(f.at) < age {
+		return nil
+	}
+	if wait := every - time.Since(f.began); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	f.began = time.Now()
+	if err := confirm(ctx); err != nil {
+		return err
+	}
+	f.at = f.began
+	return nil
 }
 
 // Fresh ensures that a follower has seen all commits up to one second before the call, so that
 // lists and names are no older (rule R11). A leader knows its own commits. A follower asks the store
-// only if its leader does not tell it.
-//
-// Concurrent calls share one confirmation. A call that waits for the semaphore behind a
-// confirmation finds at within freshFor of its own start, and reuses that result. Errors: those of
-// Confirm.
+// only if its leader does not tell it. Errors: those of Confirm.
 func (b *Broker) Fresh(ctx context.Context) error { return b.FreshWithin(ctx, freshFor) }
 
 // FreshWithin is Fresh with another age of the state.
@@ -139,20 +173,5 @@ func (b *Broker) FreshWithin(ctx context.Context, age time.Duration) error {
 			return nil
 		}
 	}
-	called := time.Now()
-	select {
-	case b.fresh.semaphore <- struct{}{}:
-		defer func() { <-b.fresh.semaphore }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if called.Sub(b.fresh.at) < age {
-		return nil
-	}
-	began := time.Now()
-	if err := b.Confirm(ctx); err != nil {
-		return err
-	}
-	b.fresh.at = began
-	return nil
+	return b.fresh.within(ctx, age, 0, b.Confirm)
 }
