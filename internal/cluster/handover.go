@@ -50,7 +50,6 @@ const (
 type taking struct {
 	hand     Hand
 	deadline time.Duration
-	at       state.Position // of the newest attempt
 }
 
 func (c *Core) onHandOver(fx *Effects) {
@@ -221,9 +220,7 @@ func (c *Core) takeRound(fx *Effects) bool {
 		c.take = nil // it is over, or the leader continued
 		return false
 	}
-	// After an attempt that found a slot in flight, that slot is read first.
-	if (c.run >= c.nextLook || r.Pos != t.at) && (h.Undrained || r.Pos == h.Pos && r.PrevCRC == h.PrevCRC) {
-		t.at = r.Pos
+	if c.run >= c.nextLook && (h.Undrained || r.Pos == h.Pos && r.PrevCRC == h.PrevCRC) {
 		c.stand(fx)
 	}
 	return true
