@@ -136,6 +136,7 @@ func perform(t *testing.T, run string, m *mutants.Mutant, seeds []mutants.Seeds,
 		if took[kind] = runs; runs == 0 {
 			t.Errorf("%s: nothing breaks", kind)
 		}
-		t.Log(strings.TrimSpace(line))
+		what := strings.SplitN(strings.TrimSpace(line), " ", 5)[4]
+		t.Logf("seed %d of kind %s, after %d runs and %.1f s of CPU time: %s", seed, kind, runs, float64(millis)/1000, what)
 	}
 }

@@ -23,6 +23,9 @@ type ClusterConfig struct {
 	Old   bool
 	// Callers are clients that call any broker.
 	Callers int
+	// More adds kinds of faults: clocks that are set, and leaders that return while another broker
+	// stands. In some of these runs the Older brokers stay old.
+	More, Stay bool
 }
 
 // scaledTimes are the designed times for a unit.
@@ -66,6 +69,10 @@ func drawCluster(seed uint64) Config {
 		k.Older = r.IntN(c.Nodes)
 	}
 	k.Callers = rand.New(rand.NewPCG(seed, 0x5ebd)).IntN(4)
+	more := rand.New(rand.NewPCG(seed, 0x5ebe))
+	if k.More = more.IntN(2) == 0; k.More && more.IntN(2) == 0 {
+		k.Old, k.Older, k.Stay = true, 1+more.IntN(c.Nodes), true
+	}
 	c.StandEvery = 1 // a fenced broker follows
 	if k.Exact {
 		c.FailBefore, c.FailAfter, c.Late, c.Conflict, c.Damage, c.Ghosts = 0, 0, 0, 0, 0, 0

@@ -31,7 +31,7 @@ func TestClustersThatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := sim.Draw(seed)
-			cfg.Cluster.Callers = 0
+			cfg.Cluster.Callers, cfg.Cluster.More, cfg.Cluster.Stay = 0, false, false
 			if res := sim.Run(cfg, nil); res.Err != nil {
 				t.Errorf("seed %d: %v", seed, res.Err)
 			}

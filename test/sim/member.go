@@ -22,8 +22,9 @@ type member struct {
 	core    *cluster.Core
 	rounds  cluster.Rounds
 	dead    bool
-	stopped bool     // the process is stopped: its log is paused as well
-	inbox   []func() // while stopped
+	stopped bool          // the process is stopped: its log is paused as well
+	inbox   []func()      // while stopped
+	ahead   time.Duration // of its wall clock
 
 	neighbors []*neighbor
 	wakeAt    int64
@@ -109,7 +110,7 @@ func (r *run) joined() {
 	n := r.n
 	w := n.w
 	m := &member{r: r, storeOK: true, self: cluster.Registration{Run: n.identity(), Name: n.name(), Addresses: []string{n.name()}, LevelMax: state.LevelMax}}
-	if n.id < w.cfg.Cluster.Older && n.runs == 1 { // it is upgraded when it starts again
+	if n.id < w.cfg.Cluster.Older && (n.runs == 1 || w.cfg.Cluster.Stay) { // it is upgraded when it starts again
 		m.self.LevelMax--
 	}
 	m.rounds.Every = w.units(cluster.Round)
@@ -226,7 +227,7 @@ func (m *member) step(ev *cluster.Event) {
 	}
 	w.stats.Cluster.Events++
 	var fx cluster.Effects
-	m.core.Step(w.clock(), ev, &fx)
+	m.core.Step(w.clock().Add(m.ahead), ev, &fx)
 	m.perform(&fx)
 	if ev.Kind == cluster.EvReport {
 		m.leads = ev.Report.Leads

@@ -34,6 +34,13 @@ type outage struct {
 var outageKinds = strings.Fields(`kill power restart pause pause pause hang cut cut oneway reject island flaky store slowstore list
 	term term handover takeover unregister offline slots`)
 
+// moreKinds are the kinds of ClusterConfig.More. What a candidate leaves that a leader has overtaken shows
+// at an old format level (Stay).
+var (
+	moreKinds = append(slices.Clone(outageKinds), "clock", "clock", "return")
+	stayKinds = append(slices.Clone(moreKinds), slices.Repeat([]string{"return"}, len(outageKinds)/2)...)
+)
+
 // outages starts the faults, checks and clients of brokers with a cluster.Core.
 func (w *simulation) outages() {
 	if !w.clustered() {
@@ -63,7 +70,14 @@ func (w *simulation) nextOutage() {
 		w.after(w.units(time.Second), w.nextOutage)
 		return
 	}
-	o := outage{kind: outageKinds[r.IntN(len(outageKinds))], node: up[r.IntN(len(up))], began: w.now, ledAt: w.outage.ledAt, promise: w.outage.promise, probe: w.outage.probe, probed: w.outage.probed, lost: w.outage.lost}
+	kinds := outageKinds
+	switch {
+	case c.Stay:
+		kinds = stayKinds
+	case c.More:
+		kinds = moreKinds
+	}
+	o := outage{kind: kinds[r.IntN(len(kinds))], node: up[r.IntN(len(up))], began: w.now, ledAt: w.outage.ledAt, promise: w.outage.promise, probe: w.outage.probe, probed: w.outage.probed, lost: w.outage.lost}
 	o.quiet = r.IntN(2) == 0
 	for _, n := range up {
 		if w.check.leads(n.run) && r.IntN(5) < 3 {
@@ -122,6 +136,10 @@ func (w *simulation) begin(kind string, n *node, d time.Duration) time.Duration 
 				n.resume()
 			}
 		})
+	case "return":
+		return w.returns(n)
+	case "clock":
+		m.ahead += w.cfg.Cluster.Times.Silent + d
 	case "store", "offline":
 		n.excuse(d)
 		n.cut = cutRequests | cutAnswers
@@ -160,6 +178,23 @@ func (w *simulation) begin(kind string, n *node, d time.Duration) time.Duration 
 		w.registered, w.outage.lost = nil, w.now
 	}
 	return d
+}
+
+// returns stops a node that continues while the others stand, because their store is slow. Then clients
+// write nothing.
+func (w *simulation) returns(n *node) time.Duration {
+	d, after := w.cfg.Cluster.Times.Silent+w.upTo(w.netRand, w.units(2*time.Second)), w.units(5*time.Second)
+	slow := func(by time.Duration) {
+		w.outage.quiet = by == 0 && !w.calm
+		for _, o := range w.nodes {
+			if o != n {
+				o.slow = by
+			}
+		}
+	}
+	slow(w.units(500*time.Millisecond) / w.cfg.Latency)
+	w.after(d+after, func() { slow(0) })
+	return w.begin("pause", n, d) + after
 }
 
 // cutLinks cuts the links of a node: to one other, in one direction, by refusal, or to all others.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/core"
@@ -28,7 +29,7 @@ func (n *ClusterCounts) count(kind string) {
 	switch kind {
 	case "kill", "power", "restart":
 		n.Kills++
-	case "pause", "hang":
+	case "pause", "return", "hang":
 		n.Stops++
 	case "cut", "oneway", "reject", "island", "flaky":
 		n.Cuts++
@@ -138,11 +139,12 @@ func (c *checker) raised(h *record.Head, recs []state.Record) {
 	}
 }
 
-// handed checks A7 when a broker begins to lead after a hand-over: the pause is a few requests.
+// handed checks A7 when a broker begins to lead after a hand-over: the pause is a few requests, also if
+// slots of a leader with a broken store arrive meanwhile.
 func (c *checker) handed(r *run) {
 	w := c.w
 	o := &w.outage
-	if !w.cfg.Cluster.Exact || o.kind != "term" && o.kind != "handover" || w.calm {
+	if !w.cfg.Cluster.Exact || w.calm || !slices.Contains([]string{"term", "handover", "store", "slowstore"}, o.kind) {
 		return
 	}
 	for _, n := range w.nodes {
@@ -174,7 +176,7 @@ func (c *checker) phase() {
 		return
 	}
 	switch o.kind {
-	case "kill", "power", "restart", "pause", "hang", "store", "offline", "slowstore", "term", "handover":
+	case "kill", "power", "restart", "pause", "return", "hang", "store", "offline", "slowstore", "term", "handover":
 		if o.led {
 			most = 1
 		}
