@@ -36,8 +36,7 @@ type administrator struct {
 
 func (p *workDir) administrator(key string, http, kafka int) *administrator {
 	p.t.Helper()
-	h, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", http), client.Options{APIKey: key, RetryTime: -1})
-	must.NoError(p.t, err)
+	h := must.Get(client.New(fmt.Sprintf("http://127.0.0.1:%d", http), client.Options{APIKey: key, RetryTime: -1}))(p.t)
 	k, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("127.0.0.1:%d", kafka)), kgo.SASL(plain.Auth{User: "seb", Pass: key}.AsMechanism()), kgo.RequestRetries(0))
 	must.NoError(p.t, err)
 	return &administrator{h, kadm.NewClient(k), func() { k.Close(); h.Close() }}
@@ -104,8 +103,7 @@ func TestAuditUnderKills(t *testing.T) {
 	for round := range sebtest.Runs(600, 90) / atOnce {
 		b := p.launch("--http-port", fmt.Sprint(http), "--kafka-listen", fmt.Sprint("127.0.0.1:", kafka), "--audit-topic", "audit", "--bucket", "./b")
 		waitFor(t, b.serves)
-		key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-		must.NoError(t, err)
+		key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(t)
 		a := p.administrator(strings.TrimSpace(string(key)), http, kafka)
 		r := rand.New(rand.NewPCG(7, uint64(round)))
 		ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // unstable are the parts of the output of `seb audit` that differ between runs.
@@ -64,9 +66,7 @@ func TestAudit(t *testing.T) {
 	p.must("topic", "delete", "orders.new", "--yes")
 	p.must("token", "revoke", "shop")
 	all := p.audit()
-	if all != strings.TrimPrefix(auditLines, "\n") {
-		t.Errorf("seb audit prints\n%s", all)
-	}
+	check.Equalf(t, all, strings.TrimPrefix(auditLines, "\n"), "seb audit prints")
 	if strings.Contains(all, "secret-path") || strings.Contains(all, "whsec") || strings.Contains(all, "private-name") || strings.Contains(all, shop) {
 		t.Error("a secret is in the audit topic")
 	}
@@ -76,9 +76,7 @@ func TestAudit(t *testing.T) {
 	if got := p.must("audit", "--action", "topic.delete", "--format", "json"); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"resource":{"type":"topic","name":"orders.new"},"outcome":"done"`) {
 		t.Errorf("as JSON: %s", got)
 	}
-	if got := p.audit("--since", "2100-01-01T00:00:00Z"); got != "" {
-		t.Errorf("of the future: %s", got)
-	}
+	check.Equalf(t, p.audit("--since", "2100-01-01T00:00:00Z"), "", "of the future")
 	p.refused(2, "--since", "audit", "--since", "soon")
 	p.refused(2, "--format", "audit", "--format", "xml")
 	p.refused(1, "only Seb writes", "produce", "audit")

@@ -24,6 +24,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -93,9 +94,7 @@ func (l *leaks) some(where, secret string, b []byte) {
 func (l *leaks) run(p *workDir, good bool, in string, args ...string) result {
 	l.t.Helper()
 	r := p.runWith(strings.NewReader(in), args...)
-	if (r.code == 0) != good {
-		l.t.Errorf("seb %q: exit code %d\n%s%s", args, r.code, r.out, r.err)
-	}
+	check.Equalf(l.t, r.code == 0, good, "seb %q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	l.none("seb "+args[0], []byte(r.out+r.err))
 	return r
 }
@@ -110,9 +109,7 @@ func (l *leaks) answer(req *http.Request) (*http.Response, []byte) {
 	}
 	defer resp.Body.Close()
 	b, err := httputil.DumpResponse(resp, true)
-	if err != nil {
-		l.t.Error(err)
-	}
+	check.NoError(l.t, err)
 	l.none(req.Method+" "+req.URL.Path, b)
 	return resp, b
 }
@@ -128,8 +125,7 @@ type tapped struct {
 
 func tap(t *testing.T, address string) *tapped {
 	t.Helper()
-	target, err := url.Parse(address)
-	must.NoError(t, err)
+	target := must.Get(url.Parse(address))(t)
 	w := &tapped{}
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
@@ -181,9 +177,7 @@ func (l *leaks) files(dir string) {
 		l.none(path, b)
 		return nil
 	})
-	if err != nil {
-		l.t.Error(err)
-	}
+	check.NoError(l.t, err)
 }
 
 // TestSecretsAreNotShown runs a broker with known secrets through success and failure to its final
@@ -354,8 +348,7 @@ func (l *leaks) profiles(b *running) {
 		"", "goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap?gc=1", "allocs", "block?debug=1", "mutex?debug=1",
 		"threadcreate?debug=1", "symbol", "trace?seconds=0.1", "profile?seconds=1", "cmdline",
 	} {
-		req, err := http.NewRequest(http.MethodGet, m[1]+name, nil)
-		must.NoError(l.t, err)
+		req := must.Get(http.NewRequest(http.MethodGet, m[1]+name, nil))(l.t)
 		want := http.StatusOK
 		if name == "cmdline" { // the key may be a command-line argument
 			want = http.StatusNotFound
@@ -365,8 +358,7 @@ func (l *leaks) profiles(b *running) {
 		}
 	}
 	for _, path := range []string{"/metrics", "/records?topic-name=demo&offset=0", "/topics"} {
-		req, err := http.NewRequest(http.MethodGet, strings.TrimSuffix(m[1], "/debug/pprof/")+path, nil)
-		must.NoError(l.t, err)
+		req := must.Get(http.NewRequest(http.MethodGet, strings.TrimSuffix(m[1], "/debug/pprof/")+path, nil))(l.t)
 		req.Header.Set("Authorization", "Bearer "+canaryKey)
 		if resp, body := l.answer(req); resp.StatusCode != http.StatusNotFound {
 			l.t.Errorf("%s on the listener of pprof: %.300s", path, body)
@@ -386,12 +378,8 @@ func TestKeysOfFlagsAndFilesAreNotShown(t *testing.T) {
 		l.requests(b.address())
 		l.profiles(b)
 		l.files(p.dir)
-		if code := b.term(); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
-		if !strings.Contains(b.err.String(), "settings.http-api-key") {
-			t.Errorf("the settings are not logged: %s", b.err.String())
-		}
+		check.Equalf(t, b.term(), 0, "exit code")
+		check.Containsf(t, b.err.String(), "settings.http-api-key", "the settings are not logged")
 		l.none("stdout", []byte(b.out.String()))
 		l.none("stderr", []byte(b.err.String()))
 	}

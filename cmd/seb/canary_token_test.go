@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -55,18 +56,14 @@ func TestSecretsOfTokensAreNotShown(t *testing.T) {
 	if k.key == first {
 		t.Error("the new data folder has the root key of the lost one")
 	}
-	if code := k.ask(first, "GET", "/topics", ""); code != http.StatusUnauthorized {
-		t.Errorf("the root key of the lost data folder: %d", code)
-	}
+	check.Equalf(t, k.ask(first, "GET", "/topics", ""), http.StatusUnauthorized, "the root key of the lost data folder")
 	if got := k.show(); got != rules {
 		t.Errorf("rules after the loss:\n%s\nbefore:\n%s", got, rules)
 	}
 	k.use()
 	k.run(k.p, true, "", "token", "revoke", "shop")
 	for _, token := range []string{k.shop, k.second} {
-		if code := k.ask(token, "POST", "/records?topic-name=orders.new", "v"); code != http.StatusUnauthorized {
-			t.Errorf("a revoked token: %d", code)
-		}
+		check.Equalf(t, k.ask(token, "POST", "/records?topic-name=orders.new", "v"), http.StatusUnauthorized, "a revoked token")
 	}
 	k.run(k.p, true, "", "fsck", "--bucket", "./bucket")
 	k.files(k.p.dir)
@@ -82,8 +79,7 @@ func TestSecretsOfTokensAreNotShown(t *testing.T) {
 func (k *keyring) serve() {
 	k.t.Helper()
 	k.b = k.p.serve("--bucket", "./bucket", "--kafka-listen", "127.0.0.1:0", "--log-level", "debug", "--audit-topic", "audit")
-	key, err := os.ReadFile(filepath.Join(k.p.dir, "seb-data", "api-key"))
-	must.NoError(k.t, err)
+	key := must.Get(os.ReadFile(filepath.Join(k.p.dir, "seb-data", "api-key")))(k.t)
 	k.key = strings.TrimSpace(string(key))
 	k.hide(k.key)
 }
@@ -141,8 +137,7 @@ func (k *keyring) make() {
 // ask sends a request with a key, and searches the answer.
 func (k *keyring) ask(key, method, path, body string) (status int) {
 	k.t.Helper()
-	req, err := http.NewRequest(method, k.b.address()+path, strings.NewReader(body))
-	must.NoError(k.t, err)
+	req := must.Get(http.NewRequest(method, k.b.address()+path, strings.NewReader(body)))(k.t)
 	req.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"text/plain"}, "Accept": {"*/*"}}
 	resp, _ := k.answer(req)
 	return resp.StatusCode
@@ -157,8 +152,7 @@ func (k *keyring) kafka(m sasl.Mechanism) *kgo.Client {
 	if at == nil {
 		k.t.Fatalf("no Kafka address in: %s", k.b.err.String())
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(at[1]), kgo.SASL(m), kgo.RequestRetries(0))
-	must.NoError(k.t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(at[1]), kgo.SASL(m), kgo.RequestRetries(0)))(k.t)
 	return client
 }
 
@@ -180,9 +174,7 @@ func (k *keyring) use() {
 		{"an expired token", k.expired, "GET", "/topics", http.StatusUnauthorized},
 		{"the root key", k.key, "GET", "/topics", http.StatusOK},
 	} {
-		if got := k.ask(c.key, c.method, c.path, "v"); got != c.want {
-			k.t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equalf(k.t, k.ask(c.key, c.method, c.path, "v"), c.want, "%s", c.name)
 	}
 	for _, c := range []struct {
 		name string
@@ -200,9 +192,7 @@ func (k *keyring) use() {
 		client := k.kafka(c.sasl)
 		err := client.Ping(k.t.Context())
 		client.Close()
-		if (err == nil) != c.good {
-			k.t.Errorf("%s: %v", c.name, err)
-		}
+		check.Equalf(k.t, err == nil, c.good, "%s: %v", c.name, err)
 		if err != nil {
 			k.none(c.name, []byte(err.Error()))
 		}
@@ -213,9 +203,7 @@ func (k *keyring) use() {
 func (k *keyring) show() (rules string) {
 	k.t.Helper()
 	for _, path := range []string{"/tokens", "/tokens/shop", "/tokens/ann", "/acls", "/metrics", "/status", "/topics"} {
-		if got := k.ask(k.key, "GET", path, ""); got != http.StatusOK {
-			k.t.Errorf("%s: %d", path, got)
-		}
+		check.Equalf(k.t, k.ask(k.key, "GET", path, ""), http.StatusOK, "%s", path)
 	}
 	k.ask(k.shop, "GET", "/tokens", "")
 	k.run(k.p, true, "", "token", "list")
@@ -223,9 +211,7 @@ func (k *keyring) show() (rules string) {
 		k.t.Errorf("the shop has not two tokens:\n%s", got)
 	}
 	k.run(k.p, false, "", "token", "show", k.gone)
-	if got := k.run(k.p, true, "", "audit", "--since", "1h").out; !strings.Contains(got, "shop") {
-		k.t.Errorf("the audit does not name the shop:\n%s", got)
-	}
+	check.Containsf(k.t, k.run(k.p, true, "", "audit", "--since", "1h").out, "shop", "the audit does not name the shop")
 	return k.run(k.p, true, "", "acl", "list").out
 }
 

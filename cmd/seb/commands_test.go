@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -27,9 +28,7 @@ func TestHelpAndUsage(t *testing.T) {
 	if r := p.run("version"); r.code != 0 || r.err != "" || !strings.HasPrefix(r.out, "seb ") {
 		t.Errorf("version: %+v", r)
 	}
-	if got := p.must("exit-codes"); !strings.Contains(got, "3  serve: another broker") {
-		t.Errorf("exit-codes: %s", got)
-	}
+	check.Containsf(t, p.must("exit-codes"), "3  serve: another broker", "exit-codes")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if got := p.must("completion", shell); len(got) < 1000 {
 			t.Errorf("completion %s: %d bytes", shell, len(got))
@@ -69,23 +68,13 @@ func TestProduceAndConsume(t *testing.T) {
 	p.refused(1, "unknown topic", "consume", "none")
 
 	p.mustWith("b\na\n\nc", "produce", "lines")
-	if got := p.must("consume", "lines"); got != "b\na\n\nc\n" {
-		t.Errorf("lines: %q", got)
-	}
-	if got := p.must("consume", "lines", "--offset", "1", "-n", "1"); got != "a\n" {
-		t.Errorf("one from offset 1: %q", got)
-	}
-	if got := p.must("consume", "lines", "--offset", "latest"); got != "" {
-		t.Errorf("from the end: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "lines"), "b\na\n\nc\n", "lines")
+	check.Equalf(t, p.must("consume", "lines", "--offset", "1", "-n", "1"), "a\n", "one from offset 1")
+	check.Equalf(t, p.must("consume", "lines", "--offset", "latest"), "", "from the end")
 	for since, want := range map[string]string{"1h": "b\na\n\nc\n", "1970-01-01T00:00:00Z": "b\na\n\nc\n", "2100-01-01T00:00:00Z": ""} {
-		if got := p.must("consume", "lines", "--since", since); got != want {
-			t.Errorf("since %s: %q", since, got)
-		}
+		check.Equalf(t, p.must("consume", "lines", "--since", since), want, "since %s", since)
 	}
-	if got := p.must("consume", "lines", "--format", "raw"); got != "bac" {
-		t.Errorf("raw: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "lines", "--format", "raw"), "bac", "raw")
 
 	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "f"), []byte("k1=v1\nk2=v2=x\nnokey\n"), 0o600))
 	p.must("topic", "create", "keyed", "--partitions", "4")
@@ -112,9 +101,7 @@ func TestConsumeJSON(t *testing.T) {
 	p.serve()
 	p.mustWith("k:text\nk:\xff\xfe\n", "produce", "t", "--key-separator", ":")
 	lines := strings.Split(strings.TrimSpace(p.must("consume", "t", "--format", "json")), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("%d lines", len(lines))
-	}
+	must.Equalf(t, len(lines), 2, "lines")
 	for i, want := range []string{`"value":"text"`, `"value_base64":"//4="`} {
 		var r struct {
 			Offset, Timestamp int64
@@ -123,9 +110,7 @@ func TestConsumeJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[i]), &r); err != nil || r.Offset != int64(i) || r.Key != "k" || r.Timestamp == 0 {
 			t.Errorf("line %d: %+v, %v", i, r, err)
 		}
-		if !strings.Contains(lines[i], want) {
-			t.Errorf("line %d: %s, want %s", i, lines[i], want)
-		}
+		check.Containsf(t, lines[i], want, "line %d", i)
 	}
 }
 
@@ -153,9 +138,7 @@ func TestConsumeWithAFilter(t *testing.T) {
 			key, _, _ := strings.Cut(line, "\t")
 			keys = append(keys, key)
 		}
-		if got := strings.Join(keys, " "); got != want {
-			t.Errorf("%v: %q, want %q", args, got, want)
-		}
+		check.Equalf(t, strings.Join(keys, " "), want, "%v", args)
 	}
 	p.refused(2, `--where: 1:5: expected a number, "string", true, false or null, found 'x'`, "consume", "t", "--where", "a = x")
 }
@@ -165,12 +148,9 @@ func TestConsumeIntoAPipe(t *testing.T) {
 	p.serve()
 	p.must("produce", "t", "--record-size", "100", "--count", "50000")
 	c := p.command("consume", "t")
-	out, err := c.StdoutPipe()
-	must.NoError(t, err)
+	out := must.Get(c.StdoutPipe())(t)
 	must.NoError(t, c.Start())
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	_ = out.Close() // like head -1
 	if err := c.Wait(); err == nil {
 		t.Error("wrote 5 MB into a closed pipe")
@@ -207,9 +187,7 @@ func TestTopicCommands(t *testing.T) {
 		t.Errorf("describe: %s", got)
 	}
 	p.mustWith("x\n", "produce", "orders")
-	if got := p.must("topic", "list"); !strings.Contains(got, "orders  3           1 ") {
-		t.Errorf("list: %s", got)
-	}
+	check.Containsf(t, p.must("topic", "list"), "orders  3           1 ", "list")
 	p.refused(2, "--yes", "topic", "delete", "orders")
 	p.must("trigger", "put", "late", "a", "--topic-name", "late-events")
 	p.refused(1, "late; use force to delete it anyway", "topic", "delete", "late-events")
@@ -239,28 +217,21 @@ func TestInspect(t *testing.T) {
 	var shown string
 	for i, key := range all {
 		shown += p.must("inspect", key, "--records")
-		if p.must("inspect", key) != p.must("inspect", key, "--bucket", "file:"+bucket) {
-			t.Error("the default bucket is another")
-		}
+		check.Equalf(t, p.must("inspect", key), p.must("inspect", key, "--bucket", "file:"+bucket), "the default bucket is another")
 		file := filepath.Join(p.dir, fmt.Sprint("object-", i))
 		must.NoError(t, os.WriteFile(file, bodies[key], 0o600))
-		if p.must("inspect", file) != p.must("inspect", key) {
-			t.Errorf("%s is another object as a file", key)
-		}
+		check.Equalf(t, p.must("inspect", file), p.must("inspect", key), "%s is another object as a file", key)
 	}
 	for _, want := range []string{"seal", "next epoch 1", "topic create: t", "starts at offset 1", `key "k" value "hello"`, "all checksums are correct"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q in: %s", want, shown)
 		}
 	}
-	if got := p.must("inspect", "meta/cluster"); !strings.Contains(got, "cluster") {
-		t.Errorf("cluster: %s", got)
-	}
+	check.Containsf(t, p.must("inspect", "meta/cluster"), "cluster", "cluster")
 	p.refused(1, "not found", "inspect", "s0000/wal/none")
 	p.inspectRegistration()
 
-	f, err := os.Create(filepath.Join(p.dir, "000000000000.record_batch"))
-	must.NoError(t, err)
+	f := must.Get(os.Create(filepath.Join(p.dir, "000000000000.record_batch")))(t)
 	must.NoError(t, record.EncodeV1(f, 1, [][]byte{[]byte("old"), []byte("records")}, true))
 	must.NoError(t, f.Close())
 	if got := p.must("inspect", "000000000000.record_batch", "-a", "-b", "4"); !strings.Contains(got, "2 records") || !strings.Contains(got, `"reco" [+3 bytes]`) {
@@ -314,21 +285,16 @@ func TestBenchmarks(t *testing.T) {
 	b := p.serve()
 	remote := []string{"benchmark", "--remote-broker-address", b.address(), "--batches", "2", "--record-size", "10", "-b", "2"}
 	p.refused(1, "unauthorized", append(remote, "--remote-broker-api-key", "wrong")...)
-	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	must.NoError(t, err)
+	key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(t)
 	p.env = append(p.env, "SEB_API_KEY="+strings.TrimSpace(string(key)))
-	if got := p.must(remote...); !strings.Contains(got, "run 1") {
-		t.Errorf("remote: %s", got)
-	}
+	check.Containsf(t, p.must(remote...), "run 1", "remote")
 }
 
 func TestBenchmarkOfABareServerWithProfiles(t *testing.T) {
 	p := newWorkDir(t)
 	cpu, memory := filepath.Join(p.dir, "cpu"), filepath.Join(p.dir, "memory")
 	got := p.must("benchmark", "--bare", "file", "--batches", "20", "--cpuprofile", cpu, "--memprofile", memory)
-	if !strings.Contains(got, "a bare server, file") {
-		t.Errorf("%s", got)
-	}
+	check.Contains(t, got, "a bare server, file")
 	for _, file := range []string{cpu, memory} {
 		if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "\x1f\x8b") {
 			t.Errorf("%s: not a profile: %.20q, %v", file, b, err)

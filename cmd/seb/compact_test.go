@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -25,8 +26,7 @@ var oftenMerged = []string{"--snapshot-slots", "10", "--merge-interval", "10ms",
 // keyOf reads the generated key of a broker.
 func (p *workDir) keyOf(dataDir string) string {
 	p.t.Helper()
-	key, err := os.ReadFile(filepath.Join(p.dir, dataDir, "api-key"))
-	must.NoError(p.t, err)
+	key := must.Get(os.ReadFile(filepath.Join(p.dir, dataDir, "api-key")))(p.t)
 	return strings.TrimSpace(string(key))
 }
 
@@ -38,23 +38,18 @@ func (p *workDir) post(b *running, topic, dataDir string, records ...string) {
 	req.Header.Set("Authorization", "Bearer "+p.keyOf(dataDir))
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	req.Header.Set("Accept", "*/*")
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(p.t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(p.t)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		p.t.Fatal(resp.Status)
-	}
+	must.Equalf(p.t, resp.StatusCode, http.StatusCreated, "%v", resp.Status)
 }
 
 // compactedTo waits until a topic has at most n records.
 func (p *workDir) compactedTo(b *running, dataDir, topic string, most int64) {
 	p.t.Helper()
-	cl, err := client.New(b.address(), client.Options{APIKey: p.keyOf(dataDir)})
-	must.NoError(p.t, err)
+	cl := must.Get(client.New(b.address(), client.Options{APIKey: p.keyOf(dataDir)}))(p.t)
 	defer cl.Close()
 	waitFor(p.t, func() bool {
-		info, err := cl.Topic(p.t.Context(), topic)
-		must.NoError(p.t, err)
+		info := must.Get(cl.Topic(p.t.Context(), topic))(p.t)
 		n := int64(0)
 		for _, part := range info.Partitions {
 			n += part.Records
@@ -100,19 +95,13 @@ func TestCommandsOnACompactedTopic(t *testing.T) {
 		"--group g -n 1":     "3\n",
 		"--offset latest":    "",
 	} {
-		if got := p.must(append([]string{"consume", "c"}, strings.Fields(args)...)...); got != want {
-			t.Errorf("consume %s: %q, want %q", args, got, want)
-		}
+		check.Equalf(t, p.must(append([]string{"consume", "c"}, strings.Fields(args)...)...), want, "consume %s", args)
 	}
-	if got := p.must("consume", "c", "--group", "g"); got != "4\n6\n" {
-		t.Errorf("the rest of the group: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "c", "--group", "g"), "4\n6\n", "the rest of the group")
 	if got := p.must("group", "describe", "g"); !regexp.MustCompile(`(?m)^c +0 +9 +0 +9 +0 `).MatchString(got) {
 		t.Errorf("describe: %s", got)
 	}
-	if got := p.must("consume", "c", "--group", "g"); got != "" {
-		t.Errorf("again: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "c", "--group", "g"), "", "again")
 
 	if r := p.run("export", "--topic", "c", "--to", "old"); r.code != 1 || !strings.Contains(r.err, "compacted") || !strings.Contains(r.err, "partition 0 of topic c has no records at offsets 0 to 2") {
 		t.Errorf("export: %+v", r)
@@ -197,8 +186,7 @@ func TestCompactionEndToEnd(t *testing.T) {
 	t.Run("s3", func(t *testing.T) {
 		s, p := testenv.S3ForTest(t), newWorkDir(t)
 		p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
-		store, err := objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-		must.NoError(t, err)
+		store := must.Get(objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 		defer func() { _ = store.(*objstore.S3).Close() }()
 		testCompactionEndToEnd(t, p, 8000, s.Spec("seb"), store)
 	})
@@ -209,8 +197,7 @@ func testCompactionEndToEnd(t *testing.T, p *workDir, records int, bucket string
 	const keys, size = 100, 500
 	b := p.serve(append([]string{"--bucket", bucket, "--data-dir", "one"}, oftenMerged...)...)
 	p.must("topic", "create", "c", "--data-dir", "one", "-s", "cleanup-policy=compact")
-	cl, err := client.New(b.address(), client.Options{APIKey: p.keyOf("one")})
-	must.NoError(t, err)
+	cl := must.Get(client.New(b.address(), client.Options{APIKey: p.keyOf("one")}))(t)
 	defer cl.Close()
 	newest, written := map[string]string{}, int64(0)
 	var recs []record.Record
@@ -219,9 +206,7 @@ func testCompactionEndToEnd(t *testing.T, p *workDir, records int, bucket string
 		newest[key] = value
 		written += int64(len(value))
 		if recs = append(recs, record.Record{Key: []byte(key), Value: []byte(value)}); len(recs) == 400 {
-			if _, err := cl.Produce(t.Context(), "c", recs, client.ProduceOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(cl.Produce(t.Context(), "c", recs, client.ProduceOptions{}))(t)
 			recs = recs[:0]
 		}
 	}
@@ -232,9 +217,7 @@ func testCompactionEndToEnd(t *testing.T, p *workDir, records int, bucket string
 			return bucketBytes(t, store) < written/3
 		})
 	}
-	if code := b.term(); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	must.Equalf(t, b.term(), 0, "exit code")
 
 	p.serve("--bucket", bucket, "--data-dir", "two")
 	got, lines := map[string]string{}, 0
@@ -251,17 +234,14 @@ func testCompactionEndToEnd(t *testing.T, p *workDir, records int, bucket string
 	if len(got) != len(newest) || lines > 8*keys {
 		t.Errorf("%d keys and %d records, want %d keys", len(got), lines, len(newest))
 	}
-	if out := p.must("fsck", "--bucket", bucket); !strings.Contains(out, "damages     0") {
-		t.Errorf("fsck: %s", out)
-	}
+	check.Containsf(t, p.must("fsck", "--bucket", bucket), "damages     0", "fsck")
 }
 
 // bucketBytes returns the size of all objects of a bucket.
 func bucketBytes(t *testing.T, store objstore.Store) (n int64) {
 	t.Helper()
 	for o := (objstore.ListOptions{}); ; {
-		entries, more, err := store.List(t.Context(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(store.List(t.Context(), o))(t)
 		for _, e := range entries {
 			n += e.Size
 			o.After = e.Key

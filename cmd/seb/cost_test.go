@@ -61,8 +61,7 @@ func TestCostCountsWhatS3Bills(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	p := newWorkDir(t)
 	p.env = []string{"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-	proxy, err := testenv.NewS3Proxy(server.Endpoint)
-	must.NoError(t, err)
+	proxy := must.Get(testenv.NewS3Proxy(server.Endpoint))(t)
 	t.Cleanup(proxy.Close)
 	serve := func() *running {
 		b := p.serve("--bucket", proxy.Spec("cost"), "--batch-wait-time", "0", "--snapshot-slots", "10", "--pack-age", "10ms", "--merge-interval", "20ms")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -36,10 +37,8 @@ func TestEvalCases(t *testing.T) {
 			}
 			continue
 		}
-		e, err := driplang.Parse(c.Expr)
-		must.NoError(t, err)
-		form, err := e.MarshalJSON()
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse(c.Expr))(t)
+		form := must.Get(e.MarshalJSON())(t)
 		for name, r := range map[string]ran{
 			"argument, stdin": dripped(t, lines.String(), "eval", c.Expr, "--at", at, "--json"),
 			"JSON, -":         dripped(t, lines.String(), "eval", string(form), "-", "--at", at, "--json"),
@@ -49,9 +48,7 @@ func TestEvalCases(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.out), &out); err != nil || r.fault != nil {
 				t.Fatalf("%s, %s: %+v, %v", c.ID, name, r, err)
 			}
-			if out.Value != c.Value {
-				t.Errorf("%s, %s: %s: %+v: %s", c.ID, name, c.Expr, out, c.Why)
-			}
+			check.Equalf(t, out.Value, c.Value, "%s, %s: %s: %+v: %s", c.ID, name, c.Expr, out, c.Why)
 			if c.NextKnown && ((out.Next == nil) != (c.Next == nil) || out.Next != nil && !out.Next.Equal(*c.Next)) {
 				t.Errorf("%s, %s: %s changes at %v, want %v", c.ID, name, c.Expr, out.Next, c.Next)
 			}

@@ -24,25 +24,20 @@ func TestEncryptionOfObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newWorkDir(t)
 			p.env = []string{"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-			proxy, err := testenv.NewS3Proxy(server.Endpoint)
-			must.NoError(t, err)
+			proxy := must.Get(testenv.NewS3Proxy(server.Endpoint))(t)
 			t.Cleanup(proxy.Close)
 			at := func(prefix string) string {
 				return proxy.Spec(strings.ReplaceAll(name, " ", "-")+"/"+prefix) + c.parameters
 			}
 			b := p.serve("--bucket", at("log"), "--kafka-listen", "", "--batch-wait-time", "0",
 				"--snapshot-slots", "10", "--pack-age", "10ms", "--merge-interval", "20ms")
-			key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-			must.NoError(t, err)
-			records, err := client.New(b.address(), client.Options{APIKey: strings.TrimSpace(string(key))})
-			must.NoError(t, err)
+			key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(t)
+			records := must.Get(client.New(b.address(), client.Options{APIKey: strings.TrimSpace(string(key))}))(t)
 			defer records.Close()
 			n := 0
 			waitFor(t, func() bool {
 				n++
-				if _, err := records.ProduceValues(t.Context(), "demo", [][]byte{fmt.Append(nil, n)}, client.ProduceOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(records.ProduceValues(t.Context(), "demo", [][]byte{fmt.Append(nil, n)}, client.ProduceOptions{}))(t)
 				puts := proxy.Puts()
 				return n > 20 && puts["pack"].Count > 0 && puts["snap"].Count > 0
 			})

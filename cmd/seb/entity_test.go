@@ -15,8 +15,7 @@ func TestErase(t *testing.T) {
 	mustTrigger(t, c, "put", "ab", "a THEN b")
 	happen(t, c, "a u1", "b u1", "a u2", "b u2")
 	explained := func(entity string) client.Explanation {
-		x, err := c.Explain(t.Context(), "ab", entity)
-		must.NoError(t, err)
+		x := must.Get(c.Explain(t.Context(), "ab", entity))(t)
 		return x
 	}
 	sebtest.Eventually(t, "the trigger has fired", func() bool { return explained("u1").Fired && explained("u2").Fired })

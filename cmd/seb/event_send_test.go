@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -72,13 +73,9 @@ func TestEventsOfAFileAreSent(t *testing.T) {
 	}
 	got := valuesOf(t, c, "events")
 	for i, v := range got {
-		if want := fmt.Sprintf(`u%d {"event":"e%d","entity_id":"u%d","data":{"n":%d}}`, i%7, i, i%7, i); v != want {
-			t.Fatalf("record %d is %s", i, v)
-		}
+		must.Equalf(t, v, fmt.Sprintf(`u%d {"event":"e%d","entity_id":"u%d","data":{"n":%d}}`, i%7, i, i%7, i), "record %d", i)
 	}
-	if len(got) != 25_000 {
-		t.Errorf("%d records", len(got))
-	}
+	check.Equalf(t, len(got), 25_000, "records")
 	// Events before an invalid line are stored, and the error names the line.
 	r := sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n\n{\"event\":\"b\",\"entity\":\"1\"}\n{\"event\":\"c\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "t")
 	if r.fault == nil || r.fault.Error() != `after 1 stored events: line 3: json: unknown field "entity"` {
@@ -112,7 +109,5 @@ func TestEventUsage(t *testing.T) {
 	if r := sent(t, c, strings.Repeat(" ", 2<<20), "-f", "-"); r.fault == nil || !strings.Contains(r.fault.Error(), "line 1: ") {
 		t.Error(r.fault)
 	}
-	if r := sent(t, c, "", "created", "u1", "--data", "[]"); !errors.Is(r.fault, client.ErrRejected) {
-		t.Error(r.fault)
-	}
+	check.ErrorIs(t, sent(t, c, "", "created", "u1", "--data", "[]").fault, client.ErrRejected)
 }

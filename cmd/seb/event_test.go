@@ -3,6 +3,9 @@ package main_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestEventsAndExpressions(t *testing.T) {
@@ -15,12 +18,8 @@ func TestEventsAndExpressions(t *testing.T) {
 	p.mustWith("{\"event\":\"a\",\"entity_id\":\"u1\"}\n{\"event\":\"b\",\"entity_id\":\"u2\"}\n", "event", "-f", "-")
 	got := p.must("consume", "happened", "--format", "key-value")
 	want := "u1\t{\"event\":\"created\",\"entity_id\":\"u1\",\"data\":{\"name\":\"Ada\"}}\nu1\t{\"event\":\"a\",\"entity_id\":\"u1\"}\nu2\t{\"event\":\"b\",\"entity_id\":\"u2\"}\n"
-	if got != want {
-		t.Errorf("%s", got)
-	}
-	if got := p.must("topic", "describe", "happened"); !strings.Contains(got, "timestamp-type = LogAppendTime") {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, got, want)
+	check.Contains(t, p.must("topic", "describe", "happened"), "timestamp-type = LogAppendTime")
 	p.refused(2, "give the name of an event", "event", "created")
 	p.refused(1, "data: want an object", "event", "created", "u1", "--data", "[]")
 
@@ -28,9 +27,7 @@ func TestEventsAndExpressions(t *testing.T) {
 	if got := p.mustWith(events, "drip", "eval", "a THEN (NOT b WITHIN 7 days)", "--at", "2026-03-08T12:00:00Z"); !strings.HasPrefix(got, "value  true\n") {
 		t.Errorf("%s", got)
 	}
-	if got := p.must("drip", "fmt", "a then b within 90 min"); got != "a THEN (b WITHIN 1h30m)\n" {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, p.must("drip", "fmt", "a then b within 90 min"), "a THEN (b WITHIN 1h30m)\n")
 	r = p.run("drip", "check", "a THEN (b WITHIN 2 parsecs)")
 	if want := "a THEN (b WITHIN 2 parsecs)\n                 ^\nseb drip check: 1:18: unknown unit 'parsecs': use ms, s, m, h, d or w\n"; r.code != 1 || r.err != want {
 		t.Errorf("%+v", r)
@@ -49,9 +46,7 @@ func TestOneEventFormat(t *testing.T) {
 `
 	p.mustWith(file, "event", "-f", "-")
 	values, records := p.must("consume", "events"), p.must("consume", "events", "--format", "json")
-	if values != file {
-		t.Fatalf("consumed %s", values)
-	}
+	must.Equalf(t, values, file, "consumed")
 	const expr = "created THEN (NOT used WITHIN 7 days)"
 	for name, lines := range map[string]string{"as sent": file, "as consumed": values, "with append times": records} {
 		for entity, want := range map[string]string{"u1": "value  false\n", "u2": "value  true\n"} {

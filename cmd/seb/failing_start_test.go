@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -46,8 +47,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 
 	file := filepath.Join(p.dir, "file")
 	must.NoError(t, os.WriteFile(file, nil, 0o600))
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 
@@ -91,9 +91,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 		if now := epochsOf(t, bucket); !slices.Equal(now, epochs) {
 			t.Errorf("%s: epochs %v, want %v: %s", wrong, now, epochs, said)
 		}
-		if !strings.Contains(said, strings.Split(strings.TrimPrefix(wrong[len(wrong)-1], "--"), "=")[0]) {
-			t.Errorf("%s: the error does not name the flag: %s", wrong, said)
-		}
+		check.Containsf(t, said, strings.Split(strings.TrimPrefix(wrong[len(wrong)-1], "--"), "=")[0], "%s: the error does not name the flag", wrong)
 		p.mustWith("more\n", "produce", "demo")
 	}
 	if code := leader.term(); code != 0 {
@@ -104,11 +102,9 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 // epochsOf returns the folders of epochs below wal/.
 func epochsOf(t *testing.T, bucket string) (folders []string) {
 	t.Helper()
-	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	must.NoError(t, err)
+	store := must.Get(objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 	for o := (objstore.ListOptions{Prefix: "s0000/wal/"}); ; {
-		entries, more, err := store.List(t.Context(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(store.List(t.Context(), o))(t)
 		for _, e := range entries {
 			folders = append(folders, filepath.Dir(e.Key))
 			o.After = e.Key

@@ -12,6 +12,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -38,9 +39,7 @@ func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
 			t.Errorf("%s: consumed %q after the data folder was deleted", args, got)
 		}
 		b.term()
-		if got := p.must(append([]string{"fsck"}, args...)...); !strings.Contains(got, "damages     0") {
-			t.Errorf("%s: fsck: %s", args, got)
-		}
+		check.Containsf(t, p.must(append([]string{"fsck"}, args...)...), "damages     0", "%s: fsck", args)
 	}
 }
 
@@ -54,9 +53,7 @@ func TestBucketInsideTheDataFolderIsFound(t *testing.T) {
 	p.mustWith("old\n", "produce", "demo")
 	b.term()
 	b = p.serve()
-	if got := p.must("consume", "demo"); got != "old\n" {
-		t.Errorf("consumed %q", got)
-	}
+	check.Equalf(t, p.must("consume", "demo"), "old\n", "consumed")
 	if said := b.err.String(); !strings.Contains(said, "seb-data/bucket") || !strings.Contains(said, "level=WARN") {
 		t.Errorf("no message that the records are inside the data folder: %s", said)
 	}
@@ -171,24 +168,16 @@ func TestErrorsNameTheCause(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.err, "line 2 is a record of 1500000 bytes") || !strings.Contains(r.err, "--setting max-batch-bytes=") {
 		t.Errorf("a long line: exit code %d: %s", r.code, r.err)
 	}
-	if r := p.runWith(strings.NewReader("x\n"), "produce", "demo"); !strings.Contains(r.err, "1 record (1 bytes)") {
-		t.Errorf("one record: %s", r.err)
-	}
+	check.Containsf(t, p.runWith(strings.NewReader("x\n"), "produce", "demo").err, "1 record (1 bytes)", "one record")
 	p.refused(1, "broker at http://127.0.0.1:1:", "consume", "demo", "--address", "http://127.0.0.1:1")
 	p.refused(1, "broker at http://127.0.0.1:", "topic", "list", "--api-key", "not-the-right-key")
 	r = p.run("serve", "--http-port", "70000", "--batch-wait-time", "2h")
 	if r.code != 2 || !strings.Contains(r.err, "2 settings are invalid (see `seb help`)\n  --http-port: ") || !strings.Contains(r.err, "\n  --batch-wait-time: ") {
 		t.Errorf("two faults: exit code %d: %s", r.code, r.err)
 	}
-	if got := p.must("--version"); got != p.must("version") {
-		t.Errorf("--version: %s", got)
-	}
-	if got := p.must("help"); !strings.Contains(got, "\nRecords:\n") {
-		t.Errorf("help without groups: %s", got)
-	}
-	if got := p.must("bench", "--help"); !strings.Contains(got, "go build -C bench") {
-		t.Errorf("bench --help: %s", got)
-	}
+	check.Equalf(t, p.must("--version"), p.must("version"), "--version")
+	check.Containsf(t, p.must("help"), "\nRecords:\n", "help without groups")
+	check.Containsf(t, p.must("bench", "--help"), "go build -C bench", "bench --help")
 }
 
 func TestUnknownVariablesCauseWarnings(t *testing.T) {
@@ -203,17 +192,14 @@ func TestUnknownVariablesCauseWarnings(t *testing.T) {
 	if strings.Contains(b.err.String(), "$SEB_ADDRESS") {
 		t.Errorf("a setting of other commands is unknown: %s", b.err.String())
 	}
-	if r := p.run("version"); !strings.Contains(r.err, "warning: $SEB_HTTP_PROT is not a setting") {
-		t.Errorf("version: %s", r.err)
-	}
+	check.Containsf(t, p.run("version").err, "warning: $SEB_HTTP_PROT is not a setting", "version")
 }
 
 func TestABucketWithoutItsMetaIsCorrupt(t *testing.T) {
 	p := newWorkDir(t)
 	p.serve("--bucket", "./b").kill()
 	meta := filepath.Join(p.dir, "b", "meta", "cluster")
-	was, err := os.ReadFile(meta)
-	must.NoError(t, err)
+	was := must.Get(os.ReadFile(meta))(t)
 	for name, spoil := range map[string]func() error{
 		"missing": func() error { return os.Remove(meta) },
 		"damaged": func() error { return errors.Join(os.Chmod(meta, 0o600), os.WriteFile(meta, was[1:], 0o600)) },

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -34,17 +35,14 @@ func walFiles(t *testing.T, dir string) []string {
 // journals, and a broker may run.
 func walObjects(t *testing.T, dir string) (keys []string, bodies map[string][]byte) {
 	t.Helper()
-	store, err := objstore.OpenDisk(dir, objstore.DiskOptions{Existing: true})
-	must.NoError(t, err)
+	store := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{Existing: true}))(t)
 	defer store.Close()
 	bodies = map[string][]byte{}
 	o := objstore.ListOptions{Prefix: "s0000/wal/"}
 	for {
-		entries, more, err := store.List(t.Context(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(store.List(t.Context(), o))(t)
 		for _, e := range entries {
-			object, err := store.Get(t.Context(), e.Key, objstore.Whole)
-			must.NoError(t, err)
+			object := must.Get(store.Get(t.Context(), e.Key, objstore.Whole))(t)
 			body, err := io.ReadAll(object.Body)
 			must.NoError(t, errors.Join(err, object.Body.Close()))
 			keys, bodies[e.Key], o.After = append(keys, e.Key), body, e.Key
@@ -66,9 +64,7 @@ func TestFsck(t *testing.T) {
 		t.Errorf("with a running broker: %s", got)
 	}
 	b.kill()
-	if got := p.must("fsck", "--bucket", "./seb-bucket"); !strings.Contains(got, "damages     0") {
-		t.Errorf("after a kill: %s", got)
-	}
+	check.Containsf(t, p.must("fsck", "--bucket", "./seb-bucket"), "damages     0", "after a kill")
 	p.refused(2, "does not exist", "fsck", "--bucket", "./nowhere")
 	p.refused(2, "empty outside a broker", "fsck", "--bucket", "mem:")
 	must.NoError(t, os.Mkdir(filepath.Join(p.dir, "empty"), 0o700))
@@ -76,8 +72,7 @@ func TestFsck(t *testing.T) {
 
 	files := walFiles(t, filepath.Join(p.dir, "seb-bucket"))
 	name := files[len(files)-1]
-	data, err := os.ReadFile(name)
-	must.NoError(t, err)
+	data := must.Get(os.ReadFile(name))(t)
 	data[len(data)-1] ^= 1
 	must.NoError(t, os.WriteFile(name, data, 0o600))
 	r := p.run("fsck")
@@ -111,21 +106,15 @@ func TestFsckRepair(t *testing.T) {
 	must.NoError(t, os.WriteFile(leftover, []byte("x"), 0o600))
 	temporary := filepath.Join(p.dir, "seb-bucket", "+tmp")
 	must.NoError(t, os.RemoveAll(temporary))
-	if got := p.must("fsck"); !strings.Contains(got, "orphan: probe probe/abc/x") {
-		t.Errorf("%s", got)
-	}
+	check.Contains(t, p.must("fsck"), "orphan: probe probe/abc/x")
 	p.must("inspect", "meta/cluster")
 	if _, err := os.Stat(temporary); !os.IsNotExist(err) {
 		t.Error("a reader has created a folder:", err)
 	}
-	if got := p.must("fsck", "--repair", "--quiet-time", "1ms"); !strings.Contains(got, "removed     1 objects, 1 bytes") {
-		t.Errorf("%s", got)
-	}
+	check.Contains(t, p.must("fsck", "--repair", "--quiet-time", "1ms"), "removed     1 objects, 1 bytes")
 	if _, err := os.Stat(leftover); !os.IsNotExist(err) {
 		t.Error("the leftover still exists:", err)
 	}
 	p.serve()
-	if got := p.must("consume", "t"); got != "a\n" {
-		t.Errorf("after the repair: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "t"), "a\n", "after the repair")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -27,16 +28,10 @@ func TestGroups(t *testing.T) {
 		slices.Sort(lines)
 		return strings.Join(lines, " ")
 	}
-	if got := sorted(p.must("consume", "t", "--group", "g")); got != "a b c d" {
-		t.Errorf("first: %q", got)
-	}
-	if got := p.must("consume", "t", "-g", "g"); got != "" {
-		t.Errorf("again: %q", got)
-	}
+	check.Equalf(t, sorted(p.must("consume", "t", "--group", "g")), "a b c d", "first")
+	check.Equalf(t, p.must("consume", "t", "-g", "g"), "", "again")
 	p.mustWith("e\nf\n", "produce", "t", "-p", "1")
-	if got := p.must("consume", "t", "-g", "g", "-n", "1"); got != "e\n" {
-		t.Errorf("one record of the rest: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "t", "-g", "g", "-n", "1"), "e\n", "one record of the rest")
 	if got := p.must("group", "list"); !strings.Contains(got, "GROUP") || !strings.Contains(got, "g      1       2           1") {
 		t.Errorf("list: %s", got)
 	}
@@ -55,27 +50,15 @@ func TestGroups(t *testing.T) {
 	if got := p.must("group", "describe", "g"); !strings.HasSuffix(got, "\nEmpty, 0 members\n") {
 		t.Errorf("describe: %s, want the state", got)
 	}
-	if got := p.must("group", "reset", "g", "t", "--to", "2", "-p", "0"); !strings.Contains(got, "t      0          2") {
-		t.Errorf("reset: %s", got)
-	}
-	if got := sorted(p.must("consume", "t", "-g", "g")); got != "c f" {
-		t.Errorf("after the reset: %q", got)
-	}
+	check.Containsf(t, p.must("group", "reset", "g", "t", "--to", "2", "-p", "0"), "t      0          2", "reset")
+	check.Equalf(t, sorted(p.must("consume", "t", "-g", "g")), "c f", "after the reset")
 	p.must("group", "reset", "g", "t", "--to", "earliest")
-	if got := sorted(p.must("consume", "t", "-g", "g")); got != "a b c d e f" {
-		t.Errorf("from the beginning: %q", got)
-	}
+	check.Equalf(t, sorted(p.must("consume", "t", "-g", "g")), "a b c d e f", "from the beginning")
 	p.must("group", "reset", "other", "t", "--to", "latest")
-	if got := p.must("consume", "t", "-g", "other"); got != "" {
-		t.Errorf("from the end: %q", got)
-	}
-	if got := p.must("consume", "t", "-g", "late", "--offset", "latest"); got != "" {
-		t.Errorf("a new group from the end: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "t", "-g", "other"), "", "from the end")
+	check.Equalf(t, p.must("consume", "t", "-g", "late", "--offset", "latest"), "", "a new group from the end")
 	p.mustWith("g\n", "produce", "t")
-	if got := p.must("consume", "t", "-g", "late", "--offset", "latest"); got != "g\n" {
-		t.Errorf("new records: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "t", "-g", "late", "--offset", "latest"), "g\n", "new records")
 
 	p.must("group", "delete", "g", "--yes")
 	p.refused(1, "unknown group", "group", "describe", "g")
@@ -86,14 +69,10 @@ func TestTrimAndGroupErrors(t *testing.T) {
 	p.serve()
 	p.mustWith("a\nb\nc\nd\n", "produce", "t")
 	p.must("consume", "t", "-g", "late")
-	if got := p.must("topic", "trim", "t", "--before", "3", "--yes"); got != "t partition 0 begins at offset 3, next is 4\n" {
-		t.Errorf("trim: %q", got)
-	}
+	check.Equalf(t, p.must("topic", "trim", "t", "--before", "3", "--yes"), "t partition 0 begins at offset 3, next is 4\n", "trim")
 	p.must("topic", "trim", "t", "--before", "1")
 	p.must("group", "reset", "g", "t", "--to", "3")
-	if got := p.must("consume", "t", "-g", "g"); got != "d\n" {
-		t.Errorf("after the trim: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "t", "-g", "g"), "d\n", "after the trim")
 	p.refused(1, "offset below start", "consume", "t", "--offset", "1", "-p", "0")
 	for _, args := range [][]string{
 		{"consume", "t", "-g", "g", "--offset", "3"},
@@ -187,8 +166,7 @@ type killed struct {
 func (k *killed) run(run int) {
 	k.t.Helper()
 	name := filepath.Join(k.p.dir, "out"+strconv.Itoa(run))
-	f, err := os.Create(name)
-	must.NoError(k.t, err)
+	f := must.Get(os.Create(name))(k.t)
 	defer f.Close()
 	c := k.p.command("consume", "t", "--group", "g", "--follow")
 	c.Stdout = f
@@ -252,8 +230,7 @@ func committedBy(t *testing.T, p *workDir) int64 {
 // incomplete.
 func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int) {
 	t.Helper()
-	f, err := os.Open(name)
-	must.NoError(t, err)
+	f := must.Get(os.Open(name))(t)
 	defer f.Close()
 	first, last = 0, -1
 	in := bufio.NewReader(f)

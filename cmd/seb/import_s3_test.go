@@ -27,8 +27,7 @@ func TestVersion1OnS3(t *testing.T) {
 	p.must("fsck", "--bucket", s.Spec("seb"))
 
 	keys := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
-	store, err := objstore.Open(t.Context(), s.Spec("out"), keys)
-	must.NoError(t, err)
+	store := must.Get(objstore.Open(t.Context(), s.Spec("out"), keys))(t)
 	f, err := migration.Read(t.Context(), store, "t", 2)
 	if err != nil || f.Len() != 1 || string(f.Value(0)) != "c" {
 		t.Errorf("%+v %v", f, err)

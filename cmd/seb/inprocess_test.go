@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -41,10 +42,8 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 	for _, f := range change {
 		f(&o)
 	}
-	a, err := httpapi.New(n.Broker, o)
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	a := must.Get(httpapi.New(n.Broker, o))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := a.Server()
 	done := make(chan struct{})
 	go func() {
@@ -52,15 +51,12 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 		_ = srv.Serve(l)
 	}()
 	address := "http://" + l.Addr().String()
-	c, err := client.New(address, client.Options{APIKey: testKey, RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New(address, client.Options{APIKey: testKey, RetryTime: -1}))(t)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Close()
 		<-done
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, n.Close(context.Background()))
 	})
 	return &testBroker{c, address}
 }

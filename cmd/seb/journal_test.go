@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -36,22 +37,16 @@ func TestInspectJournal(t *testing.T) {
 			t.Errorf("no %q in: %s", want, shown)
 		}
 	}
-	inBucket, err := filepath.Rel(filepath.Join(p.dir, "b"), file)
-	must.NoError(t, err)
-	if got := p.must("inspect", inBucket, "--records", "--bucket", "./b"); got != shown {
-		t.Errorf("by the name in the bucket: %s", got)
-	}
+	inBucket := must.Get(filepath.Rel(filepath.Join(p.dir, "b"), file))(t)
+	check.Equalf(t, p.must("inspect", inBucket, "--records", "--bucket", "./b"), shown, "by the name in the bucket")
 	claim, _ := strings.CutSuffix(filepath.Dir(file), "+journal")
 	end := filepath.Join(claim+"+late", "+end")
-	if got := p.must("inspect", claim); !strings.Contains(got, "claim of run ") {
-		t.Errorf("claim: %s", got)
-	}
+	check.Containsf(t, p.must("inspect", claim), "claim of run ", "claim")
 	if got := p.must("inspect", end); !strings.Contains(got, "end of the journal of run ") || !strings.Contains(got, "of file 00000001") {
 		t.Errorf("end: %s", got)
 	}
 
-	content, err := os.ReadFile(file)
-	must.NoError(t, err)
+	content := must.Get(os.ReadFile(file))(t)
 	at := bytes.Index(content, []byte("hello"))
 	damage(t, file, at)
 	p.refused(5, "the checksum of object ", "inspect", file)
@@ -67,9 +62,7 @@ func TestInspectJournal(t *testing.T) {
 	damage(t, end, 30)
 	p.refused(5, "not the end of a journal", "inspect", end)
 	must.NoError(t, os.Remove(end))
-	if got := p.must("inspect", file); !strings.Contains(got, "the last write was torn, or is damaged") {
-		t.Errorf("without an end: %s", got)
-	}
+	check.Containsf(t, p.must("inspect", file), "the last write was torn, or is damaged", "without an end")
 }
 
 // TestDamagedJournalStopsTheBroker: the error names the file, the offset and the command that accepts
@@ -79,8 +72,7 @@ func TestDamagedJournalStopsTheBroker(t *testing.T) {
 	p.produceAndStop("value-1", "value-2", "value-3", "value-4")
 	p.must("fsck", "--bucket", "./bucket")
 	file := journalFile(t, filepath.Join(p.dir, "bucket"))
-	content, err := os.ReadFile(file)
-	must.NoError(t, err)
+	content := must.Get(os.ReadFile(file))(t)
 	batch := bytes.Index(content, []byte("value-3")) &^ 4095
 	damage(t, file, batch+50)
 	recover := p.refusesToServe(`--accept-loss \d+:\d+`)
@@ -92,16 +84,10 @@ func TestDamagedJournalStopsTheBroker(t *testing.T) {
 		t.Errorf("inspect of a name that may be lost: %+v", r)
 	}
 	p.refused(1, "add --accept-older-copy", recover...) // the data folder knows a later position
-	if out := p.must(append(recover, "--accept-older-copy")...); !strings.Contains(out, "demo/0: offsets 2 to ") {
-		t.Errorf("recover: %s", out)
-	}
+	check.Containsf(t, p.must(append(recover, "--accept-older-copy")...), "demo/0: offsets 2 to ", "recover")
 	p.produceAndStop("value-5")
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
-	if got := p.must("consume", "demo"); got != "value-1\nvalue-2\nvalue-5\n" {
-		t.Errorf("consumed %q", got)
-	}
+	check.Equalf(t, p.must("consume", "demo"), "value-1\nvalue-2\nvalue-5\n", "consumed")
 	b.term()
-	if out := p.must("fsck", "--bucket", "./bucket"); !strings.Contains(out, "a recovery has accepted the loss") {
-		t.Errorf("fsck after the recovery: %s", out)
-	}
+	check.Containsf(t, p.must("fsck", "--bucket", "./bucket"), "a recovery has accepted the loss", "fsck after the recovery")
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -63,15 +64,9 @@ func TestKeyGet(t *testing.T) {
 		t.Helper()
 		return p.must(append([]string{"key", "get", "users"}, args...)...)
 	}
-	if got := get("u001"); got != "first\n" {
-		t.Errorf("%q", got)
-	}
-	if got := get(""); got != "of the empty key\n" {
-		t.Errorf("%q", got)
-	}
-	if got := get("--base64", "//4="); got != "two\nlines\n" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, get("u001"), "first\n")
+	check.Equal(t, get(""), "of the empty key\n")
+	check.Equal(t, get("--base64", "//4="), "two\nlines\n")
 	if l := keyLines(t, get("u008", "--json")); len(l) != 1 || *l[0].Key != "u008" || *l[0].Value != "second" || l[0].Timestamp == 0 {
 		t.Errorf("%+v", l)
 	}
@@ -126,15 +121,12 @@ func TestKeyListAndHistory(t *testing.T) {
 // call sends a request to a broker and returns the answer.
 func (p *workDir) call(b *running, method, path, kind, body string) string {
 	p.t.Helper()
-	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	must.NoError(p.t, err)
-	req, err := http.NewRequest(method, b.address()+path, strings.NewReader(body))
-	must.NoError(p.t, err)
+	key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(p.t)
+	req := must.Get(http.NewRequest(method, b.address()+path, strings.NewReader(body)))(p.t)
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
 	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Accept", "*/*")
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(p.t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(p.t)
 	defer resp.Body.Close()
 	out, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode/100 != 2 {

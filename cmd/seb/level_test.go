@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -19,15 +20,13 @@ import (
 // folder opens the bucket in a folder.
 func folder(t *testing.T, dir string) objstore.Store {
 	t.Helper()
-	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})
-	must.NoError(t, err)
+	store := must.Get(objstore.Open(t.Context(), "file:"+dir, objstore.Options{}))(t)
 	return store
 }
 
 func contents(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
-	sums, err := testenv.Checksums(t.Context(), store)
-	must.NoError(t, err)
+	sums := must.Get(testenv.Checksums(t.Context(), store))(t)
 	return sums
 }
 
@@ -79,40 +78,24 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 func TestUpgradeCommand(t *testing.T) {
 	highest := strconv.Itoa(state.LevelMax)
 	p := newWorkDir(t)
-	if _, err := testenv.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))))(t)
 	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}
 	b := p.serve(append(flags, "--hold-upgrade")...)
-	if log := b.err.String(); !strings.Contains(log, `"format level held" level=1 highest=`+highest) {
-		t.Errorf("held: %s", log)
-	}
+	check.Containsf(t, b.err.String(), `"format level held" level=1 highest=`+highest, "held")
 	if got := p.must("upgrade"); !strings.Contains(got, "at format level 1;") || !strings.Contains(got, "no write raises it") {
 		t.Errorf("held: %s", got)
 	}
 	b.term()
 	b = p.serve(flags...)
-	if log := b.err.String(); !strings.Contains(log, `"format level raised by the first write after a time" level=1 highest=`+highest) {
-		t.Errorf("hold-upgrade not lifted: %s", log)
-	}
-	if got := p.must("upgrade"); !strings.Contains(got, "until the first write at or after ") {
-		t.Errorf("hold-upgrade not lifted: %s", got)
-	}
-	if got := p.must("upgrade", "--finalize"); got != "the bucket is now at format level "+highest+"; it was at 1\n" {
-		t.Errorf("finalized: %s", got)
-	}
-	if got := p.must("upgrade", "--finalize"); got != "the bucket is already at format level "+highest+"\n" {
-		t.Errorf("finalized again: %s", got)
-	}
-	if got := p.must("upgrade"); got != "the bucket is at format level "+highest+", the highest that the broker knows\n" {
-		t.Errorf("after: %s", got)
-	}
+	check.Containsf(t, b.err.String(), `"format level raised by the first write after a time" level=1 highest=`+highest, "hold-upgrade not lifted")
+	check.Containsf(t, p.must("upgrade"), "until the first write at or after ", "hold-upgrade not lifted")
+	check.Equalf(t, p.must("upgrade", "--finalize"), "the bucket is now at format level "+highest+"; it was at 1\n", "finalized")
+	check.Equalf(t, p.must("upgrade", "--finalize"), "the bucket is already at format level "+highest+"\n", "finalized again")
+	check.Equalf(t, p.must("upgrade"), "the bucket is at format level "+highest+", the highest that the broker knows\n", "after")
 	b.term()
 	b = p.serve(flags...)
 	if log := b.err.String(); strings.Contains(log, "format level") {
 		t.Errorf("at the highest level: %s", log)
 	}
-	if got := p.must("fsck", "--bucket", "./bucket"); !strings.Contains(got, "damages     0") {
-		t.Errorf("fsck: %s", got)
-	}
+	check.Containsf(t, p.must("fsck", "--bucket", "./bucket"), "damages     0", "fsck")
 }

@@ -116,8 +116,7 @@ func tree(t *testing.T, dir string, without ...string) []string {
 // rawRequest sends a request with an unchanged target and returns the answer.
 func rawRequest(t *testing.T, address, method, target, key, body string) (int, []byte) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	must.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(address, "http://")))(t)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	kind := "text/plain"
@@ -131,8 +130,7 @@ func rawRequest(t *testing.T, address, method, target, key, body string) (int, [
 		t.Fatalf("%s %s: %v", method, target, err)
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	must.NoError(t, err)
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, b
 }
 
@@ -248,8 +246,7 @@ func TestExportWhereCaseDoesNotCount(t *testing.T) {
 	for _, name := range []string{"Orders", "ORDERS", "oRDERS"} {
 		must.NoError(t, os.Symlink("orders", filepath.Join(out, name)))
 	}
-	kept, err := os.ReadFile(filepath.Join(out, "orders", "000000000000.record_batch"))
-	must.NoError(t, err)
+	kept := must.Get(os.ReadFile(filepath.Join(out, "orders", "000000000000.record_batch")))(t)
 	before := tree(t, out, "+tmp")
 	p.refused(1, "has other records than", "export", "--topic", "Orders", "--to", "./out")
 	p.refused(1, "belong to another topic", "export", "--topic", "ORDERS", "--to", "./out")

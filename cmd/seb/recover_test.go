@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -44,8 +45,7 @@ func (p *workDir) sealOf(epoch uint32) string {
 	p.t.Helper()
 	names, _ := filepath.Glob(filepath.Join(p.dir, "bucket", "s0000", "wal", "*", "*"))
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		must.NoError(p.t, err)
+		data := must.Get(os.ReadFile(name))(p.t)
 		if h, err := record.DecodeHead(data); err == nil && h.Kind == record.KindSeal && h.Epoch == epoch {
 			return name
 		}
@@ -65,8 +65,7 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	p.produceAndStop("c", "d")
 	p.produceAndStop("e")
 	seal := p.sealOf(1)
-	kept, err := os.ReadFile(seal)
-	must.NoError(t, err)
+	kept := must.Get(os.ReadFile(seal))(t)
 	must.NoError(t, os.Remove(seal))
 	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	recover := p.refusesToServe(`--accept-loss \d+:\d+`)
@@ -81,18 +80,12 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	must.NoError(t, os.Remove(seal))
 	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	p.refusesToServe(`--accept-loss \d+:\d+`)
-	if out := p.must(recover...); !strings.Contains(out, "demo/0: offsets 2 to ") {
-		t.Errorf("recover: %s", out)
-	}
+	check.Containsf(t, p.must(recover...), "demo/0: offsets 2 to ", "recover")
 	p.produceAndStop("g")
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
-	if got := p.must("consume", "demo"); got != "a\nb\ng\n" {
-		t.Errorf("consumed %q", got)
-	}
+	check.Equalf(t, p.must("consume", "demo"), "a\nb\ng\n", "consumed")
 	b.term()
-	if out := p.must("recover", "--discard", "--bucket", "./bucket"); !strings.Contains(out, "deleted ") {
-		t.Errorf("discard: %s", out)
-	}
+	check.Containsf(t, p.must("recover", "--discard", "--bucket", "./bucket"), "deleted ", "discard")
 	p.must("fsck", "--bucket", "./bucket")
 }
 
@@ -113,9 +106,7 @@ func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
 	p.must(recover...)
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")
 	p.mustWith("d\n", "produce", "demo")
-	if got := p.must("consume", "demo"); got != "a\nd\n" {
-		t.Errorf("consumed %q", got)
-	}
+	check.Equalf(t, p.must("consume", "demo"), "a\nd\n", "consumed")
 	var last struct{ Offset int64 }
 	if err := json.Unmarshal([]byte(p.must("consume", "demo", "--offset", "1", "--format", "json")), &last); err != nil || last.Offset < 3 {
 		t.Errorf("offset %d was assigned twice, %v", last.Offset, err)

@@ -22,8 +22,7 @@ import (
 // code. Run it with -update after a change of these.
 func TestReferenceIsGenerated(t *testing.T) {
 	root, _ := newRoot()
-	consume, _, err := root.Find([]string{"consume"})
-	must.NoError(t, err)
+	consume, _ := must.Get2(root.Find([]string{"consume"}))(t)
 	var flags strings.Builder
 	flagTables(&flags, root)
 	sebtest.Generated(t, "../../docs/reference/flags.md", "client flags", flagTable(clientFlags(consume), &pflag.FlagSet{}))
@@ -91,8 +90,7 @@ func mdCell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<
 // routeTable has the routes of the OpenAPI description by path, with the rights that they need.
 func routeTable(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/httpapi/openapi.yaml")
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile("../../internal/httpapi/openapi.yaml"))(t)
 	var spec struct {
 		Paths map[string]map[string]struct {
 			Summary string

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -67,7 +68,5 @@ func TestRiemannEventsExpireOnceOverKills(t *testing.T) {
 	if len(expired) != want {
 		t.Errorf("%d events have expired records, want %d", len(expired), want)
 	}
-	if code := b.term(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	check.Equalf(t, b.term(), 0, "exit code")
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -124,8 +125,7 @@ func (s *sealing) state() (out client.Secrets) {
 
 func (s *sealing) open() objstore.Store {
 	s.t.Helper()
-	store, err := objstore.Open(s.t.Context(), s.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	must.NoError(s.t, err)
+	store := must.Get(objstore.Open(s.t.Context(), s.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(s.t)
 	return store
 }
 
@@ -134,8 +134,7 @@ func (s *sealing) each(f func(key string, b []byte)) {
 	s.t.Helper()
 	store := s.open()
 	for o := (objstore.ListOptions{}); ; {
-		entries, more, err := store.List(s.t.Context(), o)
-		must.NoError(s.t, err)
+		entries, more := must.Get2(store.List(s.t.Context(), o))(s.t)
 		for _, e := range entries {
 			o.After = e.Key
 			got, err := store.Get(s.t.Context(), e.Key, objstore.Whole)
@@ -263,9 +262,7 @@ func (s *sealing) held(b *running, id string) {
 	if state := s.state(); state.Blocked != 2 || state.Encrypted[id] != 2 {
 		s.t.Errorf("state %+v", state)
 	}
-	if out := s.must("trigger", "show", "a", "--json"); !strings.Contains(out, `"blocked": "the secrets are encrypted with key `+id) {
-		s.t.Errorf("trigger %s", out)
-	}
+	check.Containsf(s.t, s.must("trigger", "show", "a", "--json"), `"blocked": "the secrets are encrypted with key `+id, "trigger")
 	waitFor(s.t, func() bool { // the engine may evaluate the events later
 		return strings.Count(s.must("trigger", "fires", "--json"), `"state":"pending"`) >= 2
 	})
@@ -275,9 +272,7 @@ func (s *sealing) held(b *running, id string) {
 	if text := s.call(b, "GET", "/status", "", ""); !strings.Contains(text, "deliveries of 2 triggers are held") || !strings.Contains(text, id) {
 		s.t.Errorf("status %s", text)
 	}
-	if text := s.call(b, "GET", "/metrics", "", ""); !strings.Contains(text, "seb_triggers_blocked 2\n") {
-		s.t.Errorf("metrics %s", text)
-	}
+	check.Containsf(s.t, s.call(b, "GET", "/metrics", "", ""), "seb_triggers_blocked 2\n", "metrics")
 	s.must("trigger", "pause", "b")
 	s.must("trigger", "resume", "b")
 	if state := s.state(); state.Key == "" {
@@ -316,8 +311,7 @@ func (s *sealing) rewrapped() {
 	must.NoError(s.t, errors.Join(err, os.Mkdir(filepath.Join(s.dir, "more"), 0o700)))
 	var both []byte
 	for _, file := range []string{"key2", "key1"} {
-		b, err := os.ReadFile(filepath.Join(s.dir, file))
-		must.NoError(s.t, err)
+		b := must.Get(os.ReadFile(filepath.Join(s.dir, file)))(s.t)
 		both = append(both, b...)
 	}
 	files := map[string][]byte{"both": both}
@@ -394,8 +388,7 @@ func TestEncryptionSurvivesKills(t *testing.T) {
 // once it leads. It reports whether that happened before the encryption was complete.
 func (s *sealing) killed(name string, n int, after bool) bool {
 	s.t.Helper()
-	target, err := url.Parse(s.store)
-	must.NoError(s.t, err)
+	target := must.Get(url.Parse(s.store))(s.t)
 	var puts atomic.Int64
 	reached, killed := make(chan struct{}), make(chan struct{})
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {

@@ -13,6 +13,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -25,9 +26,7 @@ func TestRecordsSurviveKill9(t *testing.T) {
 	}
 	b.kill()
 	b = p.serve()
-	if got := p.must("consume", "demo"); got != "one\ntwo\nthree\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must("consume", "demo"), "one\ntwo\nthree\n")
 	p.mustWith("four\n", "produce", "demo")
 	if code := b.term(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM: %s", code, b.err.String())
@@ -40,9 +39,7 @@ func TestRecordsSurviveKill9(t *testing.T) {
 	must.NoError(t, os.Rename(filepath.Join(p.dir, "seb-bucket"), filepath.Join(p.dir, "elsewhere")))
 	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	p.serve("--bucket", "./elsewhere")
-	if got := p.must("consume", "demo"); got != "one\ntwo\nthree\nfour\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must("consume", "demo"), "one\ntwo\nthree\nfour\n")
 }
 
 func TestStopAnswersWaitingRequests(t *testing.T) {
@@ -62,18 +59,14 @@ func TestStopAnswersWaitingRequests(t *testing.T) {
 		t.Errorf("exit codes %d and %d\n%s%s", code, r.code, r.err, b.err.String())
 	}
 	p.serve()
-	if got := p.must("consume", "demo"); got != "first\nwaits\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must("consume", "demo"), "first\nwaits\n")
 }
 
 // metrics reads the metrics over its own connection.
 func metrics(t *testing.T, p *workDir, b *running) string {
 	t.Helper()
-	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	must.NoError(t, err)
-	req, err := http.NewRequest(http.MethodGet, b.address()+"/metrics", nil)
-	must.NoError(t, err)
+	key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(t)
+	req := must.Get(http.NewRequest(http.MethodGet, b.address()+"/metrics", nil))(t)
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
 	req.Close = true
 	return body(t, req)
@@ -81,8 +74,7 @@ func metrics(t *testing.T, p *workDir, b *running) string {
 
 func body(t *testing.T, req *http.Request) string {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -111,9 +103,7 @@ func TestSecondBrokerTakesOver(t *testing.T) {
 		t.Errorf("the error does not name the new leader: %s", last)
 	}
 	p.mustWith("2\n", "produce", "demo", "--data-dir", "d2")
-	if got := p.must("consume", "demo", "--data-dir", "d2"); got != "1\n2\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must("consume", "demo", "--data-dir", "d2"), "1\n2\n")
 }
 
 func TestReadOnlyBroker(t *testing.T) {
@@ -121,14 +111,10 @@ func TestReadOnlyBroker(t *testing.T) {
 	p.serve("--bucket", "./b", "--data-dir", "d1")
 	p.mustWith("1\n", "produce", "demo", "--data-dir", "d1")
 	p.serve("--bucket", "./b", "--data-dir", "d2", "--read-only")
-	if got := p.must("consume", "demo", "--data-dir", "d2"); got != "1\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must("consume", "demo", "--data-dir", "d2"), "1\n")
 	p.refused(1, "read only", "produce", "demo", "--data-dir", "d2")
 	p.mustWith("2\n", "produce", "demo", "--data-dir", "d1")
-	if got := p.must("consume", "demo", "--data-dir", "d2", "--follow", "--count", "2"); got != "1\n2\n" {
-		t.Errorf("followed %q", got)
-	}
+	check.Equalf(t, p.must("consume", "demo", "--data-dir", "d2", "--follow", "--count", "2"), "1\n2\n", "followed")
 }
 
 func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
@@ -154,9 +140,7 @@ func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
 	if strings.Contains(b.err.String()+b.out.String(), key) {
 		t.Error("the key is printed")
 	}
-	if b.out.String() != "" {
-		t.Errorf("on stdout, which is not a terminal: %s", b.out.String())
-	}
+	check.Equalf(t, b.out.String(), "", "on stdout, which is not a terminal")
 	b = p.serve()
 	if strings.Contains(b.err.String(), "new API key") {
 		t.Errorf("message about a new key for an existing one: %s", b.err.String())
@@ -253,8 +237,7 @@ func TestCorruptLogStopsTheBroker(t *testing.T) {
 
 func damage(t *testing.T, file string, pos int) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	must.NoError(t, err)
+	data := must.Get(os.ReadFile(file))(t)
 	data[pos] ^= 1
 	must.NoError(t, os.Chmod(file, 0o600))
 	must.NoError(t, os.WriteFile(file, data, 0o600))
@@ -267,28 +250,21 @@ func TestPprofHasItsOwnListener(t *testing.T) {
 	if m == nil {
 		t.Fatalf("no address in: %s", b.err.String())
 	}
-	req, err := http.NewRequest(http.MethodGet, m[1], nil)
-	must.NoError(t, err)
-	if got := body(t, req); !strings.Contains(got, "goroutine") {
-		t.Errorf("got %s", got)
-	}
+	req := must.Get(http.NewRequest(http.MethodGet, m[1], nil))(t)
+	check.Contains(t, body(t, req), "goroutine")
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:5000": 200, "127.0.0.1:1": 200, "[::1]:5000": 200, "[::1]": 200, "192.0.2.1": 200, "attacker.example:5000": 403,
 	} {
 		req := req.Clone(t.Context())
 		req.Host = host
-		resp, err := http.DefaultClient.Do(req)
-		must.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(req))(t)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("pprof for host %q: %s, want %d", host, resp.Status, want)
 		}
 	}
-	resp, err := http.Get(b.address() + "/debug/pprof/")
-	must.NoError(t, err)
+	resp := must.Get(http.Get(b.address() + "/debug/pprof/"))(t)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusNotFound {
-		t.Errorf("pprof on the public listener: %s", resp.Status)
-	}
+	check.Equalf(t, resp.StatusCode, http.StatusNotFound, "pprof on the public listener: %s", resp.Status)
 	p.refused(2, "--http-debug-address", "serve", "--http-debug-address", "0.0.0.0")
 }

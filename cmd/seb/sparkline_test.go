@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/test/check"
+)
 
 func TestSparkline(t *testing.T) {
 	values := make([]*float64, 60)
@@ -18,8 +22,6 @@ func TestSparkline(t *testing.T) {
 		for at, v := range c.set {
 			values[at] = v
 		}
-		if got := sparkline(values); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		check.Equalf(t, sparkline(values), c.want, "%s", name)
 	}
 }

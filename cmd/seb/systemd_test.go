@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -21,8 +22,7 @@ type serviceManager struct {
 func newServiceManager(t *testing.T, p *workDir) *serviceManager {
 	t.Helper()
 	path := filepath.Join(p.dir, "n")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	must.NoError(t, err)
+	conn := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 	t.Cleanup(func() { conn.Close() })
 	p.env = append(p.env, "NOTIFY_SOCKET="+path)
 	return &serviceManager{t, conn}
@@ -44,19 +44,13 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	p := newWorkDir(t)
 	m := newServiceManager(t, p)
 	b := p.launch("--http-port", "0")
-	if got := m.next(sebtest.Limit); got != "READY=1" {
-		t.Fatalf("first report %q", got)
-	}
+	must.Equalf(t, m.next(sebtest.Limit), "READY=1", "first report")
 	p.must("topic", "list") // READY means that the broker answers requests
 	if got := m.next(100 * time.Millisecond); got != "" {
 		t.Errorf("%q without a watchdog", got)
 	}
-	if code := b.term(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if got := m.next(sebtest.Limit); got != "STOPPING=1" {
-		t.Errorf("last report %q", got)
-	}
+	check.Equalf(t, b.term(), 0, "exit code")
+	check.Equalf(t, m.next(sebtest.Limit), "STOPPING=1", "last report")
 }
 
 func TestStuckBrokerDoesNotFeedWatchdog(t *testing.T) {
@@ -64,19 +58,13 @@ func TestStuckBrokerDoesNotFeedWatchdog(t *testing.T) {
 	m := newServiceManager(t, p)
 	p.env = append(p.env, "WATCHDOG_USEC=100000")
 	b := p.launch("--http-port", "0")
-	if got := m.next(sebtest.Limit); got != "READY=1" {
-		t.Fatalf("first report %q", got)
-	}
+	must.Equalf(t, m.next(sebtest.Limit), "READY=1", "first report")
 	for range 3 {
-		if got := m.next(sebtest.Limit); got != "WATCHDOG=1" {
-			t.Fatalf("%q", got)
-		}
+		must.Equal(t, m.next(sebtest.Limit), "WATCHDOG=1")
 	}
 	must.NoError(t, b.cmd.Process.Signal(syscall.SIGSTOP))
 	for m.next(time.Second) != "" { // earlier reports
 	}
 	must.NoError(t, b.cmd.Process.Signal(syscall.SIGCONT))
-	if got := m.next(sebtest.Limit); got != "WATCHDOG=1" {
-		t.Errorf("after SIGCONT: %q", got)
-	}
+	check.Equalf(t, m.next(sebtest.Limit), "WATCHDOG=1", "after SIGCONT")
 }

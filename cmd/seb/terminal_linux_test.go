@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -34,8 +35,7 @@ func newTerminal(t *testing.T) *terminal {
 		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
 	}
 	must.NoError(t, err)
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	must.NoError(t, err)
+	slave := must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { _ = slave.Close() })
 	p := &terminal{master: master, slave: slave}
 	go func() { _, _ = io.Copy(&p.shown, master) }()
@@ -96,17 +96,13 @@ func TestAJSONLogIsOnlyJSON(t *testing.T) {
 	if code := start("--bucket", "./b").wait(); code != 1 { // the data folder is in use
 		t.Errorf("exit code %d", code)
 	}
-	if code := b.term(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	check.Equalf(t, b.term(), 0, "exit code")
 	for line := range strings.Lines(tty.text()) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("not JSON: %s", line)
 		}
 	}
-	if !strings.Contains(tty.text(), `"exit_code":1`) {
-		t.Errorf("the end is not logged: %s", tty.text())
-	}
+	check.Containsf(t, tty.text(), `"exit_code":1`, "the end is not logged")
 }
 
 // TestDestructiveCommandsAsk: commands ask at a terminal; a script from before they asked continues
@@ -123,9 +119,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 		c.Stdin, c.Stdout, c.Stderr = tty.slave, tty.slave, tty.slave
 		must.NoError(t, c.Start())
 		waitFor(t, func() bool { return strings.Contains(tty.text(), "Continue? [y/N] ") })
-		if _, err := tty.master.WriteString(answer + "\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tty.master.WriteString(answer + "\n"))(t)
 		_ = c.Wait()
 		// the output may not be read completely yet
 		waitFor(t, func() bool { return strings.Contains(tty.text(), says) })
@@ -147,9 +141,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 			p.refused(2, "confirm with --yes", c.args...)
 		}
 	}
-	if got := p.must("consume", "demo"); got != "one\n" {
-		t.Errorf("after every answer was n: %q", got)
-	}
+	check.Equalf(t, p.must("consume", "demo"), "one\n", "after every answer was n")
 	p.must("topic", "update", "demo", "-s", "retention-time=6d") // a script
 	if code, shown := asked("y", "", "topic", "delete", "demo"); code != 0 {
 		t.Errorf("answered y: exit code %d: %s", code, shown)
@@ -184,7 +176,5 @@ func TestDryRunShowsItsProgress(t *testing.T) {
 	c.Stdin, c.Stdout, c.Stderr = tty.slave, tty.slave, tty.slave
 	must.NoError(t, c.Run())
 	waitFor(t, func() bool { return strings.Contains(tty.text(), line) })
-	if got := tty.text(); !strings.Contains(got, "events   0% |") {
-		t.Errorf("the terminal shows %q", got)
-	}
+	check.Containsf(t, tty.text(), "events   0% |", "the terminal shows")
 }

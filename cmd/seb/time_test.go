@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -20,9 +21,7 @@ func TestTimeCommand(t *testing.T) {
 		return log.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().AddDate(10, 0, 0).UnixMicro()}
 	}})
 	must.NoError(t, err)
-	if _, err := n.CreateTopic(t.Context(), "demo", broker.TopicSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.CreateTopic(t.Context(), "demo", broker.TopicSpec{}))(t)
 	must.NoError(t, n.Close(t.Context()))
 
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
@@ -39,7 +38,5 @@ func TestTimeCommand(t *testing.T) {
 	if got := p.must("time"); strings.Contains(got, "writes wait") {
 		t.Errorf("after: %s", got)
 	}
-	if code := b.term(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	check.Equalf(t, b.term(), 0, "exit code")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -25,12 +26,9 @@ func TestCommandsOverTLS(t *testing.T) {
 	}
 	p.mustWith("one\n", "produce", "demo")
 	p.mustWith("two\n", "produce", "demo", "--address", address, "--ca-file", own)
-	if got := p.must("consume", "demo", "--address", address); got != "one\ntwo\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must("consume", "demo", "--address", address), "one\ntwo\n")
 
-	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	must.NoError(t, err)
+	key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(t)
 	far := newWorkDir(t)
 	far.env = []string{"SEB_API_KEY=" + strings.TrimSpace(string(key)), "SEB_ADDRESS=" + address}
 	far.refused(1, "unknown authority", "topic", "list")
@@ -39,9 +37,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	far.refused(2, ": no certificate", "topic", "list", "--ca-file", files.Key)
 	far.refused(1, "This port speaks TLS", "topic", "list", "--address", strings.Replace(address, "https", "http", 1))
 	far.env = append(far.env, "SEB_CA_FILE="+own)
-	if got := far.must("consume", "demo"); got != "one\ntwo\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, far.must("consume", "demo"), "one\ntwo\n")
 
 	// Another broker at the local broker's address is not trusted.
 	other := newWorkDir(t)
@@ -69,9 +65,7 @@ func TestCommandsWithACertificate(t *testing.T) {
 	with := func(args ...string) []string { return append(args, certificate...) }
 	p.refused(1, "forbidden", with("consume", "demo")...)
 	p.must("acl", "allow", "shop", "read", "topic", "demo")
-	if got := p.must(with("consume", "demo")...); got != "one\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, p.must(with("consume", "demo")...), "one\n")
 	p.refused(1, "forbidden", with("produce", "demo")...)
 
 	far := newWorkDir(t)
@@ -81,9 +75,7 @@ func TestCommandsWithACertificate(t *testing.T) {
 	far.refused(2, "--client-cert "+files.Cert, "consume", "demo", "--client-cert", files.Cert, "--client-key", filepath.Join(p.dir, "key.pem"))
 	far.refused(2, "want a broker at https://", with("consume", "demo", "--address", "http://127.0.0.1:1")...)
 	far.env = append(far.env, "SEB_CLIENT_CERT="+files.Cert, "SEB_CLIENT_KEY="+files.Key)
-	if got := far.must("consume", "demo"); got != "one\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, far.must("consume", "demo"), "one\n")
 	authority.Revocations(t, crl, time.Hour, shop)
 	waitFor(t, func() bool { return strings.Contains(b.err.String(), "revoked=1") })
 	far.refused(1, "remote error: tls: bad certificate", "consume", "demo")

@@ -3,6 +3,8 @@ package main_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // tokens starts a broker with a topic orders.new, to which a shop has written "one", a report that may
@@ -34,9 +36,7 @@ func as(key string, args ...string) []string { return append(args, "--api-key", 
 // TestTokens: rules act on a shop that writes and a report that reads.
 func TestTokens(t *testing.T) {
 	p, _, shop, report := tokens(t)
-	if got := p.must(as(report, "consume", "orders.new", "--group", "report-1")...); got != "one\n" {
-		t.Errorf("the report reads %q", got)
-	}
+	check.Equalf(t, p.must(as(report, "consume", "orders.new", "--group", "report-1")...), "one\n", "the report reads")
 	for _, args := range [][]string{
 		as(shop, "consume", "orders.new"), as(report, "consume", "secret"), as(report, "topic", "delete", "orders.new", "--yes"),
 		as(shop, "token", "create", "more"), as(report, "consume", "orders.new", "--group", "other"),

@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestEventNames(t *testing.T) {
 	c := newTestBroker(t)
 	happen(t, c, "login u1", "signup u1", "login u2")
 	data := json.RawMessage(`{"plan":"pro","seats":3}`)
-	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "signup all", EntityID: "u3", Data: data}, client.EventOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.ProduceEvent(t.Context(), client.Event{Name: "signup all", EntityID: "u3", Data: data}, client.EventOptions{}))(t)
 	got := regexp.MustCompile(`20\S+Z`).ReplaceAllString(mustTrigger(t, c, "names"), "TIME")
 	got = regexp.MustCompile(`(LAST|TIME) +`).ReplaceAllString(got, "$1  ") // times differ in length
 	if want := "NAME        COUNT  LAST  PROPERTIES\nlogin       2      TIME  \nsignup      1      TIME  \nsignup all  1      TIME  plan string, seats number\n"; got != want {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
@@ -34,9 +35,7 @@ func happen(t *testing.T, c *testBroker, list ...string) {
 	t.Helper()
 	for _, e := range list {
 		name, entity, _ := strings.Cut(e, " ")
-		if _, err := c.ProduceEvent(t.Context(), client.Event{Name: name, EntityID: entity}, client.EventOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.ProduceEvent(t.Context(), client.Event{Name: name, EntityID: entity}, client.EventOptions{}))(t)
 	}
 }
 
@@ -120,9 +119,7 @@ func TestCommandsOfATrigger(t *testing.T) {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
-	if out := mustTrigger(t, c, "list"); !strings.Contains(out, "paused") {
-		t.Error(out)
-	}
+	check.Contains(t, mustTrigger(t, c, "list"), "paused")
 	mustTrigger(t, c, "resume", "ab")
 	mustTrigger(t, c, "resend", list[0].ID)
 	mustTrigger(t, c, "delete", "ab")
@@ -174,8 +171,7 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 		}
 		return len(list) > 0 && list[0].State == "pending"
 	})
-	one, err := c.Firing(t.Context(), list[0].ID)
-	must.NoError(t, err)
+	one := must.Get(c.Firing(t.Context(), list[0].ID))(t)
 	x, err := c.Explain(t.Context(), "night", "u1")
 	if err != nil || len(x.Firings) != 1 {
 		t.Fatalf("%+v, %v", x, err)
@@ -192,9 +188,7 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	if one, err = c.Firing(t.Context(), list[0].ID); err != nil || one.Held != "paused" || !one.NextAttempt.IsZero() {
 		t.Errorf("%+v, %v", one, err)
 	}
-	if out := mustTrigger(t, c, "fires"); !strings.Contains(out, "pending, until the trigger is resumed") {
-		t.Error(out)
-	}
+	check.Contains(t, mustTrigger(t, c, "fires"), "pending, until the trigger is resumed")
 }
 
 func TestPutKeepsADelivery(t *testing.T) {
@@ -270,9 +264,7 @@ func TestApply(t *testing.T) {
     + expr: c
     + carry_fired: false
 `
-	if out := mustTrigger(t, c, "apply", "-f", dir, "--diff"); out != first {
-		t.Errorf("%s\nwant\n%s", out, first)
-	}
+	check.Equal(t, mustTrigger(t, c, "apply", "-f", dir, "--diff"), first)
 	if r := triggered(t, c, "y\n", "apply", "-f", dir); r.fault != nil || r.out != first || !strings.Contains(r.err, "trigger three stored as version 1\n") {
 		t.Errorf("%+v", r)
 	}
@@ -406,9 +398,7 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     +   welcome.
     + deliver.url: https://example.com/hook
 `
-	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != first {
-		t.Errorf("%s\nwant\n%s", out, first)
-	}
+	check.Equal(t, mustTrigger(t, c, "apply", "-f", dir, "--yes"), first)
 	writeFile(t, dir, "m.yaml", fmt.Sprintf(file, "goodbye."))
 	const second = `~ m
     - deliver.template:
@@ -418,9 +408,7 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     +   Hello {{.Entity}},
     +   goodbye.
 `
-	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != second {
-		t.Errorf("%s\nwant\n%s", out, second)
-	}
+	check.Equal(t, mustTrigger(t, c, "apply", "-f", dir, "--yes"), second)
 	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); !strings.HasPrefix(out, "= m: unchanged, except possibly its secrets") {
 		t.Error(out)
 	}
@@ -433,7 +421,5 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     -   goodbye.
     - deliver.url: https://example.com/hook
 `
-	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != third {
-		t.Errorf("%s\nwant\n%s", out, third)
-	}
+	check.Equal(t, mustTrigger(t, c, "apply", "-f", dir, "--yes"), third)
 }

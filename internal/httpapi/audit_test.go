@@ -11,6 +11,8 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // audits reads n records of the audit topic, and waits for them.
@@ -34,17 +36,13 @@ func TestAuditOverHTTP(t *testing.T) {
 	created := s.as(canary, "POST", "/tokens", `{"id":"shop","admin":["orders.*"],"cluster":true}`)
 	var shop api.TokenCreated
 	s.must(201, created, &shop)
-	if shop.Hint != "" {
-		t.Errorf("hint %q", shop.Hint)
-	}
+	check.Equalf(t, shop.Hint, "", "hint")
 	a := s.matrix("PUT", "/topic?topic-name=orders.new", api.JSON, `{"settings":{"retention-time":"1h"}}`,
 		func(r *http.Request) {
 			header("Authorization", "Bearer "+shop.Secret)(r)
 			header("X-Request-Id", "req-7")(r)
 		})
-	if a.status != 201 {
-		t.Fatal(a)
-	}
+	must.Equalf(t, a.status, 201, "%v", a)
 	s.must(201, s.as(shop.Secret, "POST", "/tokens/shop/rotate", ""), nil)
 	for range 3 {
 		if a := s.as(shop.Secret, "POST", "/topic/trim?topic-name=other&partition=0&offset=1", ""); a.status != 403 {
@@ -88,8 +86,6 @@ func TestHintOfTheFirstToken(t *testing.T) {
 	for i, id := range []string{"first", "second"} {
 		var created api.TokenCreated
 		s.must(201, s.as(canary, "POST", "/tokens", `{"id":"`+id+`"}`), &created)
-		if strings.Contains(created.Hint, "--audit-topic") != (i == 0) {
-			t.Errorf("%s token: hint %q", id, created.Hint)
-		}
+		check.Equalf(t, strings.Contains(created.Hint, "--audit-topic"), i == 0, "%s token: hint %q", id, created.Hint)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestKeyIsCheckedFirst checks that a request without the key is refused before its parameters or
@@ -25,9 +26,7 @@ func TestUnknownRoutes(t *testing.T) {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
-	if got := allowedAt("/topic"); got != "DELETE, GET, HEAD, PUT" {
-		t.Errorf("Allow: %s", got)
-	}
+	check.Equalf(t, allowedAt("/topic"), "DELETE, GET, HEAD, PUT", "Allow")
 }
 
 func TestOptionsAreValidated(t *testing.T) {
@@ -53,8 +52,6 @@ func TestMetricsAreWritten(t *testing.T) {
 		"seb_http_produced_records_total 2", "seb_http_read_records_total 2", "seb_http_connections 1",
 		`seb_http_request_duration_seconds_count{route="POST /records"} 1`,
 	} {
-		if !strings.Contains(string(a.body), want+"\n") {
-			t.Errorf("no %s in\n%s", want, a.body)
-		}
+		check.Containsf(t, string(a.body), want+"\n", "no %s in\n%s", want, a.body)
 	}
 }

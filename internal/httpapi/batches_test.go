@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -34,7 +35,5 @@ func TestClientOffsetsAreIgnored(t *testing.T) {
 		s.mustPost("topic-name=p", api.RecordBatch, string(one)+string(one))
 	}
 	at := int(record.PartitionOf([]byte("k"), 3))
-	if got := len(s.values("p", at)); got != 8 {
-		t.Errorf("%d records in partition %d, want 8", got, at)
-	}
+	check.Equalf(t, len(s.values("p", at)), 8, "records in partition %d", at)
 }

@@ -15,14 +15,12 @@ import (
 
 // exchange sends a request and discards the answer.
 func (s *server) exchange(b *testing.B, method, path string, body []byte, header ...string) {
-	req, err := http.NewRequest(method, "http://"+s.addr+path, bytes.NewReader(body))
-	must.NoError(b, err)
+	req := must.Get(http.NewRequest(method, "http://"+s.addr+path, bytes.NewReader(body)))(b)
 	req.Header.Set("Authorization", "Bearer "+canary)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := s.client.Do(req)
-	must.NoError(b, err)
+	resp := must.Get(s.client.Do(req))(b)
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode >= 300 {
 		b.Fatal(resp.StatusCode, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -34,8 +35,7 @@ func FuzzChunks(f *testing.F) {
 	f.Add(whole, int64(3), uint16(0), int64(100))
 	f.Add(whole[:len(whole)-1], int64(5), uint16(61), int64(3))
 	f.Add([]byte("not a batch"), int64(0), uint16(3), int64(3))
-	file, err := os.Create(filepath.Join(f.TempDir(), "chunk"))
-	must.NoError(f, err)
+	file := must.Get(os.Create(filepath.Join(f.TempDir(), "chunk")))(f)
 	f.Cleanup(func() { file.Close() })
 	total := budget.New(64 << 20)
 	a := &Source{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
@@ -44,9 +44,7 @@ func FuzzChunks(f *testing.F) {
 		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
 		// A file that has other bytes around the section.
 		must.NoError(t, file.Truncate(0))
-		if _, err := file.WriteAt(append(append([]byte("before"), data...), "behind"...), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(file.WriteAt(append(append([]byte("before"), data...), "behind"...), 0))(t)
 		inFile := inMemory
 		inFile.Parts, inFile.Section = nil, &objstore.Section{File: file, Off: 6, Len: int64(len(data))}
 
@@ -88,8 +86,6 @@ func FuzzChunks(f *testing.F) {
 			}
 			g.release()
 		}
-		if n := a.fetch.Used(); n != 0 {
-			t.Errorf("%d bytes still in use", n)
-		}
+		check.Equalf(t, a.fetch.Used(), 0, "bytes still in use")
 	})
 }

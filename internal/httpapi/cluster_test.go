@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // goneRun is a run that obeying forgets.
@@ -76,9 +77,7 @@ func TestClusterControl(t *testing.T) {
 	c := &control{}
 	s := start(t, func(o *setup) { o.http.Control = c })
 	s.must(204, s.send("DELETE", "/cluster/"+goneRun, ""), nil)
-	if runText(c.forgotten) != goneRun {
-		t.Errorf("forgotten: %s", runText(c.forgotten))
-	}
+	check.Equalf(t, runText(c.forgotten), goneRun, "forgotten")
 	for err, code := range map[error]api.Code{cluster.ErrUnknownRun: api.UnknownBroker, cluster.ErrRunUp: api.BrokerUp} {
 		c.forget = err
 		if a := s.send("DELETE", "/cluster/"+goneRun, ""); a.problem(t).Code != code {

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -74,9 +75,7 @@ func ungapped(t *testing.T, store objstore.Store, pad int, change ...func(*setup
 		method: "PUT", path: "/topic?topic-name=c", header: map[string]string{"Content-Type": api.JSON},
 		body: strings.NewReader(`{"settings":{"cleanup-policy":"compact","delete-retention-time":"0s"}}`),
 	})
-	if a.status != 201 {
-		t.Fatal(a)
-	}
+	must.Equalf(t, a.status, 201, "%v", a)
 	for _, b := range gaps {
 		g.append(t, b, pad)
 	}
@@ -97,9 +96,7 @@ func (g *gappy) compact(t *testing.T, store objstore.Store, target int64) {
 		return n
 	}
 	sebtest.Eventually(t, "the topic is compacted", func() bool {
-		if _, err := m.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Once(t.Context()))(t)
 		return left() == uint32(len(gapsLeft))
 	})
 }
@@ -130,9 +127,7 @@ func TestCompactionChangesEntityTags(t *testing.T) {
 		if was.tag == "" || now.tag == "" {
 			continue
 		}
-		if (was.tag == now.tag) != (was.body == now.body) {
-			t.Errorf("%s: tag %s with %q, then %s with %q", path, was.tag, was.body, now.tag, now.body)
-		}
+		check.Equalf(t, was.tag == now.tag, was.body == now.body, "%s: tag %s with %q, then %s with %q", path, was.tag, was.body, now.tag, now.body)
 		if was.tag == now.tag {
 			same++
 		} else {
@@ -186,9 +181,7 @@ func readAnswer(t *testing.T, a *answered, form string, from int64) (values []st
 		for r.Reset(a.body, from); r.Next(); {
 			values, offsets = append(values, string(r.Record().Value)), append(offsets, r.Record().Offset)
 		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
-		}
+		must.NoError(t, r.Err())
 		return values, offsets
 	case api.JSON:
 		must.NoError(t, json.Unmarshal(a.body, &list))
@@ -216,8 +209,7 @@ func forEachGapped(t *testing.T, test func(t *testing.T, g *gappy)) {
 		t.Run(fmt.Sprintf("%s, packs of %d, values of %d", shape.store, shape.target, shape.pad), func(t *testing.T) {
 			store := objstore.Store(objstore.NewMemory())
 			if shape.store == "disk" {
-				d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-				must.NoError(t, err)
+				d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 				t.Cleanup(func() { d.Close() })
 				store = d
 			}
@@ -274,9 +266,7 @@ func (g *gappy) readAll(t *testing.T, form string, begin int64, limit string) {
 		if form != api.RecordBatch && (enough > 0 && len(values) != min(enough, left) || len(values) == 0 && left > 0) {
 			t.Fatalf("%s at %d, %s: %d records, want %d", form, at, limit, len(values), left)
 		}
-		if want := http.StatusPartialContent; (a.status == want) != (form == api.Multipart && left == 0) {
-			t.Fatalf("%s at %d, %s: %d", form, at, limit, a.status)
-		}
+		must.Equalf(t, a.status == http.StatusPartialContent, form == api.Multipart && left == 0, "%s at %d, %s: %d", form, at, limit, a.status)
 		got = append(got, values...)
 		at = resume
 	}
@@ -459,9 +449,7 @@ func TestTopicRecordCounts(t *testing.T) {
 	if got := p(); got.Records != int64(len(g.offsets))+3 {
 		t.Errorf("%+v", got)
 	}
-	if _, err := g.b.Trim(t.Context(), "c", 0, o+1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.b.Trim(t.Context(), "c", 0, o+1))(t)
 	if got := p(); got.Records != 2 || got.Start != o+1 {
 		t.Errorf("%+v", got)
 	}

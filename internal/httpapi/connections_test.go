@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -69,9 +70,7 @@ func endedSome(t *testing.T, conns []net.Conn, n int) {
 		}()
 	}
 	for range n {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-results)
 	}
 }
 
@@ -140,9 +139,7 @@ func TestAuthenticatedConnectionsAreKept(t *testing.T) {
 			t.Errorf("connection over the limit: %+v", resp)
 		}
 	}
-	if n := s.api.metrics.evicted.Get(); n != 0 {
-		t.Errorf("%d connections were evicted", n)
-	}
+	check.Equalf(t, s.api.metrics.evicted.Get(), 0, "connections were evicted")
 
 	s = start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, time.Hour, time.Millisecond })
 	kept = []net.Conn{s.dial(), s.dial(), s.dial()}

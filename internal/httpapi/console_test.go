@@ -27,11 +27,8 @@ type page struct {
 func (s *server) login(key string) *page {
 	s.t.Helper()
 	a := s.do(call{method: "POST", path: "/console/login", noKey: true, header: map[string]string{"Authorization": "Bearer " + key}})
-	if a.status != http.StatusOK {
-		s.t.Fatalf("login: %s", a)
-	}
-	c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
-	must.NoError(s.t, err)
+	must.Equalf(s.t, a.status, http.StatusOK, "login: %s", a)
+	c := must.Get(http.ParseSetCookie(a.header.Get("Set-Cookie")))(s.t)
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != "seb_console_"+s.port() || c.Secure != (s.tls != nil) {
 		s.t.Errorf("cookie %v", c)
 	}
@@ -120,15 +117,11 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 	if a := p.send("PUT", "/topic?topic-name=x", "{}", nil); a.status != http.StatusForbidden {
 		t.Errorf("a viewer creates a topic: %s", a)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.addr+"/records?topic-name=t&offset=0", nil)
-	must.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), "GET", "http://"+s.addr+"/records?topic-name=t&offset=0", nil))(t)
 	req.Header = http.Header{"Accept": {"text/event-stream"}, "Cookie": {p.cookie}, api.HeaderSession: {p.half}}
-	stream, err := s.client.Do(req)
-	must.NoError(t, err)
+	stream := must.Get(s.client.Do(req))(t)
 	defer stream.Body.Close()
-	if _, err := io.ReadFull(stream.Body, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(stream.Body, make([]byte, 1)))(t)
 	s.must(204, s.send("DELETE", "/tokens/reader", ""), nil)
 	_, _ = io.Copy(io.Discard, stream.Body) // it ends, or the test times out
 	if a := p.send("GET", "/record?topic-name=t&offset=0", "", nil); a.status != http.StatusUnauthorized {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -21,10 +22,8 @@ func flipped(t *testing.T, from objstore.Store, text []byte) objstore.Store {
 	}
 	found := false
 	for _, e := range entries {
-		o, err := from.Get(t.Context(), e.Key, objstore.Whole)
-		must.NoError(t, err)
-		data, err := io.ReadAll(o.Body)
-		must.NoError(t, err)
+		o := must.Get(from.Get(t.Context(), e.Key, objstore.Whole))(t)
+		data := must.Get(io.ReadAll(o.Body))(t)
 		if at := bytes.Index(data, text); at >= 0 {
 			data = bytes.Clone(data)
 			data[at] ^= 1
@@ -63,7 +62,5 @@ func TestCorruptDataIsNamed(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(s.log.String(), "corrupt") {
-		t.Error("no log line about the damage")
-	}
+	check.Containsf(t, s.log.String(), "corrupt", "no log line about the damage")
 }

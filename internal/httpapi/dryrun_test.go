@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -33,12 +34,10 @@ func (s *server) manyEntities(n int) {
 // dryStream starts a dry run whose answer is an event stream.
 func (s *server) dryStream(ctx context.Context, key, query, body string) (*http.Response, <-chan event) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+s.addr+"/triggers/dry-run"+query, strings.NewReader(body))
-	must.NoError(s.t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, "POST", "http://"+s.addr+"/triggers/dry-run"+query, strings.NewReader(body)))(s.t)
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Accept", api.EventStream+", "+api.ProblemJSON)
-	resp, err := s.client.Do(req)
-	must.NoError(s.t, err)
+	resp := must.Get(s.client.Do(req))(s.t)
 	return resp, parseEvents(resp.Body)
 }
 
@@ -153,9 +152,7 @@ func TestProgressIsRare(t *testing.T) {
 			_ = s.progress(api.DryRunProgress{})
 			time.Sleep(time.Millisecond)
 		}
-		if n := s.w.(*countingWriter).writes; n != 10 {
-			t.Errorf("%d events in 5 seconds, want 10", n)
-		}
+		check.Equalf(t, s.w.(*countingWriter).writes, 10, "events in 5 seconds")
 	})
 }
 
@@ -195,8 +192,7 @@ func halted(t *testing.T) (*server, *dryRunSlot) {
 	t.Helper()
 	s := triggerServer(t, func(c *setup) { c.limit = 64 << 20 })
 	s.manyEntities(6000)
-	other, err := s.api.triggers.dry.begin(t.Context(), "other")
-	must.NoError(t, err)
+	other := must.Get(s.api.triggers.dry.begin(t.Context(), "other"))(t)
 	return s, other
 }
 
@@ -290,8 +286,7 @@ func TestDryRunsAtOnce(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		refused("ann", "a dry run with the same key is running for 3s (40 % read): wait for it or cancel it")
-		second, err := g.begin(t.Context(), "bob")
-		must.NoError(t, err)
+		second := must.Get(g.begin(t.Context(), "bob"))(t)
 		refused("cat", "2 of at most 2 dry runs are running, and have all the memory; the first is running for 5s (40 % read): retry later")
 		// The next one begins when another ends.
 		time.AfterFunc(time.Second, second.end)

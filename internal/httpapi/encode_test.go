@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -32,8 +33,7 @@ func plain(t *testing.T, a *answered) string {
 		t.Fatalf("coding %q", coding)
 	}
 	must.NoError(t, err)
-	body, err := io.ReadAll(r)
-	must.NoError(t, err)
+	body := must.Get(io.ReadAll(r))(t)
 	return string(body)
 }
 
@@ -72,9 +72,7 @@ func TestAnswersAreCompressed(t *testing.T) {
 		{"/record?topic-name=t&offset=0", "*/*", "gzip", ""},
 	} {
 		a, as := s.coded(c.path, c.accept, c.coding), s.coded(c.path, c.accept, "identity")
-		if got := a.header.Get("Content-Encoding"); got != c.want {
-			t.Errorf("%s %s, asked for %q: %q, want %q", c.path, c.accept, c.coding, got, c.want)
-		}
+		check.Equalf(t, a.header.Get("Content-Encoding"), c.want, "%s %s, asked for %q", c.path, c.accept, c.coding)
 		if c.path != "/metrics" && plain(t, a) != string(as.body) {
 			t.Errorf("%s %s in %s: %d bytes, %d uncompressed", c.path, c.accept, c.want, len(plain(t, a)), len(as.body))
 		}
@@ -82,9 +80,7 @@ func TestAnswersAreCompressed(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d, Vary %q", c.path, len(a.body), len(as.body), a.header.Values("Vary"))
 		}
 	}
-	if n := s.api.encoders.InUse(); n != 0 {
-		t.Errorf("%d streams are still in use", n)
-	}
+	check.Equalf(t, s.api.encoders.InUse(), 0, "streams are still in use")
 	sebtest.Eventually(t, "the memory is released", func() bool { return s.budget.Class(budget.Fetch).Used() == 0 })
 }
 
@@ -99,15 +95,12 @@ func TestCompressionIsBounded(t *testing.T) {
 	// The only stream is in use, as if a client read its answer slowly.
 	w := s.api.encoders.Writer(discard{http.Header{}}, &http.Request{Method: "GET", Header: http.Header{"Accept-Encoding": {"gzip"}}})
 	w.WriteHeader(http.StatusOK)
-	if s.api.encoders.InUse() != 1 {
-		t.Fatal("no stream was available")
-	}
+	must.Equalf(t, s.api.encoders.InUse(), 1, "no stream was available")
 	ask := func() *http.Response {
 		conn := s.dial()
 		defer conn.Close()
 		fmt.Fprint(conn, get)
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		must.NoError(t, err)
+		resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		defer resp.Body.Close()
 		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n == 0 {
 			t.Errorf("%d bytes, %v", n, err)

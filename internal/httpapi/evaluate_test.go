@@ -14,8 +14,7 @@ import (
 
 func (s *server) evaluation(question any) *answered {
 	s.t.Helper()
-	b, err := json.Marshal(question)
-	must.NoError(s.t, err)
+	b := must.Get(json.Marshal(question))(s.t)
 	return s.send("POST", "/evaluate", string(b))
 }
 
@@ -34,8 +33,7 @@ func TestEvaluateCases(t *testing.T) {
 			}
 			continue
 		}
-		e, err := driplang.Parse(c.Expr)
-		must.NoError(t, err)
+		e := must.Get(driplang.Parse(c.Expr))(t)
 		for _, form := range []any{c.Expr, e} {
 			question["expr"] = form
 			var out api.Evaluation

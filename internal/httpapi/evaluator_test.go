@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -17,34 +18,27 @@ import (
 func TestEvaluationsQueue(t *testing.T) {
 	stops := httpconn.NewDrainGroup()
 	e := NewEvaluator(0, stops)
-	q, err := explain.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
-	must.NoError(t, err)
+	q := must.Get(explain.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`)))(t)
 	for range cap(e.sem) {
 		e.sem <- struct{}{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := e.answer(ctx, q, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(e.answer(ctx, q, nil)), context.DeadlineExceeded)
 	done := make(chan error)
 	go func() {
 		_, err := e.answer(t.Context(), q, nil)
 		done <- err
 	}()
 	<-e.sem
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-done)
 	e.sem <- struct{}{}
 	go func() {
 		_, err := e.answer(t.Context(), q, nil)
 		done <- err
 	}()
 	stops.Stop()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, <-done, context.Canceled)
 	for range cap(e.sem) {
 		<-e.sem
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -21,8 +22,7 @@ import (
 func eventServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	return start(t, append([]func(*setup){func(c *setup) {
-		d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
-		must.NoError(t, err)
+		d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{}))(t)
 		c.store = d
 	}}, change...)...)
 }
@@ -66,9 +66,7 @@ func TestEventIsARecord(t *testing.T) {
 		}
 	}
 	// This broker has no key index; the setting is for brokers that have one.
-	if got := fmt.Sprint(s.settings("events")); got != "map[key-index:true timestamp-type:LogAppendTime]" {
-		t.Errorf("the topic has settings %s", got)
-	}
+	check.Equalf(t, fmt.Sprint(s.settings("events")), "map[key-index:true timestamp-type:LogAppendTime]", "the topic has settings")
 	if p := s.get("/key/history?topic-name=events&key=u1").problem(t); p.Code != api.KeyIndexOff {
 		t.Errorf("%+v", p)
 	}
@@ -108,9 +106,7 @@ func TestEventsByEntity(t *testing.T) {
 			t.Errorf("partition %d has %d records, reported as %+v", p, len(records), out.Results[p])
 		}
 		for _, r := range records {
-			if record.PartitionOf([]byte(*r.Key), 4) != int32(p) {
-				t.Errorf("%s is in partition %d", *r.Key, p)
-			}
+			check.Equalf(t, record.PartitionOf([]byte(*r.Key), 4), int32(p), "%s is in partition %d", *r.Key, p)
 			var n int
 			var e struct{ Event string }
 			must.NoError(t, json.Unmarshal([]byte(*r.Value), &e))
@@ -165,9 +161,7 @@ func TestEventsAreCheckedBeforeAnyIsStored(t *testing.T) {
 		}
 	}
 	p := s.do(call{method: "POST", path: "/event", body: strings.NewReader(good), header: map[string]string{"Content-Encoding": "gzip"}}).problem(t)
-	if p.Code != api.UnsupportedMediaType {
-		t.Errorf("%+v", p)
-	}
+	check.Equalf(t, p.Code, api.UnsupportedMediaType, "%+v", p)
 	if a := s.get("/topics"); string(a.body) != `{"topics":[]}` {
 		t.Errorf("topics were created: %s", a)
 	}
@@ -209,9 +203,7 @@ func TestDuplicateEvents(t *testing.T) {
 			t.Errorf("%s: %s", body, a)
 		}
 	}
-	if n := len(s.records("events", 0)); n != 5 {
-		t.Errorf("%d records; duplicates must be appended too", n)
-	}
+	check.Equalf(t, len(s.records("events", 0)), 5, "records; duplicates must be appended too")
 }
 
 // TestEventsWithoutAStore: events that were sent to the store have an unknown outcome; others are
@@ -256,14 +248,10 @@ func TestEventsWithoutAStore(t *testing.T) {
 func TestEventsTopicCreatedConcurrently(t *testing.T) {
 	s := eventServer(t)
 	p := producing{a: s.api, by: &s.api.root, topic: "t", keyed: true, partitions: 1}
-	if _, err := s.b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 3}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 3}))(t)
 	if err := p.ensure(t.Context()); problemOf(err).Code != api.StoreUnavailable {
 		t.Error(err)
 	}
 	p.keyed = false
-	if err := p.ensure(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, p.ensure(t.Context()))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -174,21 +175,17 @@ func TestRoutesThatNeedTheLeader(t *testing.T) {
 func TestLargeBodiesAreStreamed(t *testing.T) {
 	leads, standby, _ := pair(t)
 	class := standby.budget.Class(budget.Produce)
-	fill, err := class.Reserve(class.Limit() - 300<<10)
-	must.NoError(t, err)
+	fill := must.Get(class.Reserve(class.Limit() - 300<<10))(t)
 	defer fill.Release()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	for name, in := range map[string]io.Reader{"length": bytes.NewReader(body), "chunked": io.MultiReader(bytes.NewReader(body))} {
 		a := standby.do(call{method: "POST", path: "/records?topic-name=t", body: in, header: map[string]string{"Content-Type": api.OctetStream, "Accept": "*/*"}})
-		if a.status != http.StatusCreated {
-			t.Fatalf("%s: %s", name, a)
-		}
+		must.Equalf(t, a.status, http.StatusCreated, "%s: %s", name, a)
 	}
 	if a := leads.get("/record?topic-name=t&offset=1"); !bytes.Equal(a.body, body) {
 		t.Errorf("%d bytes stored, want %d", len(a.body), len(body))
 	}
-	rest, err := class.Reserve(290 << 10)
-	must.NoError(t, err)
+	rest := must.Get(class.Reserve(290 << 10))(t)
 	defer rest.Release()
 	if a := standby.post("topic-name=t", api.TextPlain, "x"); a.problem(t).Code != api.OverBudget {
 		t.Errorf("without memory: %s", a)
@@ -232,8 +229,7 @@ func TestForwardedOnceOrRefused(t *testing.T) {
 	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = 600 * time.Millisecond })
 	newTopic(leads, "t", 1)
 	real := "http://" + leads.addr
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	refused := "http://" + dead.Addr().String()
 	dead.Close()
 	view.members = append(view.members, member("other", ""))
@@ -281,9 +277,7 @@ func TestForwardedOnceOrRefused(t *testing.T) {
 				t.Errorf("%s, want %q", a, c.code)
 			}
 			after := leads.get("/topic?topic-name=t&partition=0")
-			if stored := !bytes.Equal(before.body, after.body); stored != (c.code == "") {
-				t.Errorf("stored: %v", stored)
-			}
+			check.Equalf(t, !bytes.Equal(before.body, after.body), c.code == "", "stored")
 			if n := other.n.Load(); n != c.asked {
 				t.Errorf("the other broker got %d requests, want %d", n, c.asked)
 			}
@@ -325,9 +319,7 @@ func TestWaitsForALeader(t *testing.T) {
 	must.NoError(t, standby.b.Confirm(t.Context()))
 	must.NoError(t, standby.b.Stand(t.Context()))
 	done.Wait()
-	if got := strings.Join(standby.values("t", 0), ","); got != "x,own" {
-		t.Errorf("stored %q", got)
-	}
+	check.Equalf(t, strings.Join(standby.values("t", 0), ","), "x,own", "stored")
 }
 
 // TestWaitForALeaderIsNotSlow: other requests that need memory end those whose bodies arrive slowly. A
@@ -375,9 +367,7 @@ func TestForwardedClientKeepsItsAddress(t *testing.T) {
 				header(api.HeaderForwarded, "run")(r)
 				header(api.HeaderForwardedFor, claim)(r)
 			})
-			if a.status != c.want {
-				t.Errorf("%s claims %q: %s", name, claim, a)
-			}
+			check.Equalf(t, a.status, c.want, "%s claims %q: %s", name, claim, a)
 		}
 		a := leads.matrix("POST", "/records?topic-name=t", api.TextPlain, "x", func(r *http.Request) {
 			authorization("Bearer " + key)(r)
@@ -419,16 +409,10 @@ func TestForwardedClientWithACertificate(t *testing.T) {
 		}).status
 	}
 	good := statement(func([]string) {})
-	if got := send(uri, good); got != http.StatusCreated {
-		t.Errorf("in the name of shop: %d", got)
-	}
-	if got := send(uri, statement(func(s []string) { s[7] = "café %" })); got != http.StatusForbidden {
-		t.Errorf("in the name of a principal without rules: %d", got)
-	}
+	check.Equalf(t, send(uri, good), http.StatusCreated, "in the name of shop")
+	check.Equalf(t, send(uri, statement(func(s []string) { s[7] = "café %" })), http.StatusForbidden, "in the name of a principal without rules")
 	other := "/records?topic-name=other"
-	if got := send(other, statement(func(s []string) { s[5] = other })); got != http.StatusForbidden {
-		t.Errorf("topic without a rule: %d", got)
-	}
+	check.Equalf(t, send(other, statement(func(s []string) { s[5] = other })), http.StatusForbidden, "topic without a rule")
 	for name, as := range map[string]string{
 		"no code": "shop", "of a client": "00 " + ends + " shop", "for another principal": strings.Replace(good, "shop", "admin", 1),
 		"for the root key": strings.Replace(good, "shop", "seb", 1), "longer": strings.Replace(good, ends, ends+"0", 1),
@@ -439,24 +423,16 @@ func TestForwardedClientWithACertificate(t *testing.T) {
 		"another method":     statement(func(s []string) { s[4] = "PUT" }),
 		"another request":    statement(func(s []string) { s[5] = other }),
 	} {
-		if got := send(uri, as); got != http.StatusUnauthorized {
-			t.Errorf("%s: %d", name, got)
-		}
+		check.Equalf(t, send(uri, as), http.StatusUnauthorized, "%s", name)
 	}
-	if got := send(uri, good, func(r *http.Request) { r.Header.Del(api.HeaderForwarded) }); got != http.StatusUnauthorized {
-		t.Errorf("not forwarded: %d", got)
-	}
+	check.Equalf(t, send(uri, good, func(r *http.Request) { r.Header.Del(api.HeaderForwarded) }), http.StatusUnauthorized, "not forwarded")
 	// A token must not outlive the certificate.
 	leads.token("shop", time.Time{})
 	const rotate = "/tokens/shop/rotate"
-	if got := send(rotate, statement(func(s []string) { s[5] = rotate })); got != http.StatusForbidden {
-		t.Errorf("a token of its own: %d", got)
-	}
+	check.Equalf(t, send(rotate, statement(func(s []string) { s[5] = rotate })), http.StatusForbidden, "a token of its own")
 	// A key decides alone.
 	key := leads.token("keyed", time.Time{})
-	if got := send(uri, good, authorization("Bearer "+key)); got != http.StatusForbidden {
-		t.Errorf("with a key: %d", got)
-	}
+	check.Equalf(t, send(uri, good, authorization("Bearer "+key)), http.StatusForbidden, "with a key")
 }
 
 // TestSessionsAreForwarded: a session of the console works for writes at a standby.
@@ -522,8 +498,7 @@ func TestReadsIncludePositions(t *testing.T) {
 // packet costs both brokers about 15 us.
 func TestSmallWritesAreOnePacket(t *testing.T) {
 	_, standby, view := pair(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	view.members = append(view.members, member("other", "http://"+l.Addr().String()))
 	view.lead("other")
@@ -551,8 +526,7 @@ func TestManyWritesWaitForALeader(t *testing.T) {
 	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = time.Minute })
 	newTopic(leads, "t", 1)
 	class := standby.budget.Class(budget.Produce)
-	fill, err := class.Reserve(class.Limit() - 3<<20)
-	must.NoError(t, err)
+	fill := must.Get(class.Reserve(class.Limit() - 3<<20))(t)
 	defer fill.Release()
 	view.lead("")
 	var done sync.WaitGroup
@@ -618,8 +592,7 @@ func TestCanceledForward(t *testing.T) {
 	view.members = append(view.members, member("other", other.URL))
 	view.lead("other")
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+standby.addr+"/records?topic-name=t", strings.NewReader("x"))
-	must.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, "POST", "http://"+standby.addr+"/records?topic-name=t", strings.NewReader("x")))(t)
 	authorization("Bearer " + canary)(req)
 	req.Header.Set("Content-Type", api.TextPlain)
 	failed := make(chan error, 1)
@@ -683,9 +656,7 @@ func TestStreamsAreForwarded(t *testing.T) {
 		}
 	}
 	wait("one")
-	if !strings.Contains(seen, api.HeaderLeader) {
-		t.Errorf("not of the leader: %q", seen)
-	}
+	check.Containsf(t, seen, api.HeaderLeader, "not of the leader")
 	leads.mustPost("topic-name=t", api.TextPlain, "two")
 	wait("two")
 }

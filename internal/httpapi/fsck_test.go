@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -72,11 +73,9 @@ func TestFsckFindsDamage(t *testing.T) {
 func damage(t *testing.T, store objstore.Store, text string) {
 	t.Helper()
 	ctx := t.Context()
-	list, _, err := store.List(ctx, objstore.ListOptions{})
-	must.NoError(t, err)
+	list, _ := must.Get2(store.List(ctx, objstore.ListOptions{}))(t)
 	for _, e := range list {
-		o, err := store.Get(ctx, e.Key, objstore.Whole)
-		must.NoError(t, err)
+		o := must.Get(store.Get(ctx, e.Key, objstore.Whole))(t)
 		b, err := io.ReadAll(o.Body)
 		_ = o.Body.Close()
 		must.NoError(t, err)
@@ -108,9 +107,7 @@ func TestFsckIsCancelled(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	s.must(200, s.send("DELETE", "/fsck", ""), &out) // the last one again
-	if out.State != "cancelled" {
-		t.Errorf("%+v", out)
-	}
+	check.Equalf(t, out.State, "cancelled", "%+v", out)
 	s.must(202, s.send("POST", "/fsck", ""), &out)
 	s.fsck.Close() // as at the stop of the broker
 	if s.must(200, s.get("/fsck"), &out); out.State != "cancelled" {
@@ -147,7 +144,5 @@ func TestFsckRights(t *testing.T) {
 			t.Errorf("%s: %s", method, a)
 		}
 	}
-	if err := s.fsck.Cancel(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.fsck.Cancel(context.Background()))
 }

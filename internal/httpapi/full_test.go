@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestFullState: limits that merging relieves allow a retry, others do not. Both errors name the
@@ -17,7 +18,5 @@ func TestFullState(t *testing.T) {
 			t.Errorf("ranges %v: %s %q, want %s", ranges, p.Code, p.Detail, want)
 		}
 	}
-	if api.Statuses[api.OverBudget] != http.StatusTooManyRequests {
-		t.Error("the error does not allow a retry")
-	}
+	check.Equalf(t, api.Statuses[api.OverBudget], http.StatusTooManyRequests, "the error does not allow a retry")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -30,25 +31,19 @@ import (
 // records, z is compressed, p has three partitions, s accepts only small batches.
 func handler(f *testing.F) *API {
 	ctx := f.Context()
-	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true})
-	must.NoError(f, err)
+	b := must.Get(broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true}))(f)
 	f.Cleanup(func() {
-		if err := b.Close(context.Background()); err != nil {
-			f.Error(err)
-		}
+		check.NoError(f, b.Close(context.Background()))
 	})
 	for name, spec := range map[string]broker.TopicSpec{
 		"t": {}, "z": {Settings: map[string]string{"compression": "zstd"}}, "p": {Partitions: 3}, "s": {Settings: map[string]string{"max-batch-bytes": "200"}},
 	} {
-		if _, err := b.CreateTopic(ctx, name, spec); err != nil {
-			f.Fatal(err)
-		}
+		must.Get(b.CreateTopic(ctx, name, spec))(f)
 	}
 	for _, codec := range []record.Compression{record.None, record.Zstd} {
 		brokertest.Send(f, b, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, value("a"), record.Record{Timestamp: 1, Key: []byte("k"), Value: nil}, value("ccc")))
 	}
-	a, err := New(b, Options{Auth: authority(f, b), RecordsMax: 100})
-	must.NoError(f, err)
+	a := must.Get(New(b, Options{Auth: authority(f, b), RecordsMax: 100}))(f)
 	return a
 }
 
@@ -100,9 +95,7 @@ func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	} else if len(in.appends) == 0 {
 		t.Fatal("no records and no fault")
 	}
-	if n := a.produce.Used(); n != 0 {
-		t.Fatalf("%d bytes are still reserved", n)
-	}
+	must.Equalf(t, a.produce.Used(), 0, "bytes are still reserved")
 	return p
 }
 
@@ -238,9 +231,7 @@ func serve(a *API, r *http.Request) (got *answered, cut bool) {
 }
 
 func checkAnswer(t *testing.T, s *spec, rt route, a *answered) {
-	if fault := s.fault(rt.method, rt.path, a); fault != "" {
-		t.Fatal(fault)
-	}
+	must.Equal(t, s.fault(rt.method, rt.path, a), "")
 	if bytes.Contains(a.body, []byte(canary)) {
 		t.Fatal("the key is in the answer")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // takesAll is an Accept header that the original's client never sends.
@@ -107,9 +108,7 @@ func TestCommittedOffsets(t *testing.T) {
 	}
 	for query, want := range map[string]int{"": 2, "&topic-name=t": 2, "&topic-name=t&partition=1": 1, "&topic-name=none": 0, "&read=latest": 2} {
 		s.must(200, s.get("/offsets?group=g%20%C3%A9"+query), &g)
-		if len(g.Offsets) != want {
-			t.Errorf("%q: %+v", query, g)
-		}
+		check.Equalf(t, len(g.Offsets), want, "%q: %+v", query, g)
 	}
 	s.must(200, s.get("/offsets?group=none"), &g)
 	if g.Name != "none" || g.Offsets == nil || len(g.Offsets) != 0 {

@@ -104,8 +104,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	}
 	port, client := tlsPort(t, logger, c.tls)
 	s.tls = client
-	l, err := Listen("127.0.0.1:0", port)
-	must.NoError(t, err)
+	l := must.Get(Listen("127.0.0.1:0", port))(t)
 	s.addr, s.http = l.Addr().String(), s.api.Server()
 	served := make(chan struct{})
 	go func() {
@@ -155,9 +154,7 @@ func (a *answered) String() string { return fmt.Sprintf("%d %s", a.status, a.bod
 func (a *answered) problem(t *testing.T) api.Problem {
 	t.Helper()
 	var p api.Problem
-	if ct := a.header.Get("Content-Type"); ct != api.ProblemJSON {
-		t.Fatalf("%s: content type %q", a, ct)
-	}
+	must.Equalf(t, a.header.Get("Content-Type"), api.ProblemJSON, "%s: content type", a)
 	d := json.NewDecoder(bytes.NewReader(a.body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
@@ -181,8 +178,7 @@ type call struct {
 }
 
 func (s *server) try(c call) (*answered, error) {
-	req, err := http.NewRequest(c.method, "http://"+s.addr+c.path, c.body)
-	must.NoError(s.t, err)
+	req := must.Get(http.NewRequest(c.method, "http://"+s.addr+c.path, c.body))(s.t)
 	if !c.noKey {
 		req.Header.Set("Authorization", "Bearer "+canary)
 	}
@@ -240,9 +236,7 @@ func (s *server) post(query, kind, body string) *answered {
 func (s *server) mustPost(query, kind, body string) *answered {
 	s.t.Helper()
 	a := s.post(query, kind, body)
-	if a.status != http.StatusCreated {
-		s.t.Fatalf("post %s: %s", query, a)
-	}
+	must.Equalf(s.t, a.status, http.StatusCreated, "post %s: %s", query, a)
 	return a
 }
 
@@ -288,16 +282,13 @@ func (a *answered) unform(t *testing.T) []string {
 	if err != nil || recordsPart.FormName() != "records" {
 		t.Fatalf("second part: %v", err)
 	}
-	data, err := io.ReadAll(recordsPart)
-	must.NoError(t, err)
+	data := must.Get(io.ReadAll(recordsPart))(t)
 	var values []string
 	for _, n := range sizes {
 		values = append(values, string(data[:n]))
 		data = data[n:]
 	}
-	if len(data) != 0 {
-		t.Fatalf("%d bytes after the last record", len(data))
-	}
+	must.Equalf(t, len(data), 0, "bytes after the last record")
 	return values
 }
 
@@ -314,8 +305,7 @@ func (s *server) raw(text string) (*http.Response, error) {
 
 func (s *server) dial() net.Conn {
 	s.t.Helper()
-	conn, err := s.connect()
-	must.NoError(s.t, err)
+	conn := must.Get(s.connect())(s.t)
 	s.t.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -20,9 +21,7 @@ func TestDeleteTopicInUseByTriggers(t *testing.T) {
 		t.Helper()
 		a := s.send("DELETE", "/topic?topic-name="+topic, "")
 		p := a.problem(t)
-		if p.Code != api.TopicInUse {
-			t.Errorf("delete %s: %s", topic, a)
-		}
+		check.Equalf(t, p.Code, api.TopicInUse, "delete %s: %s", topic, a)
 		for _, id := range append(users, `"`+topic+`"`) {
 			if !strings.Contains(p.Detail, id) {
 				t.Errorf("delete %s: detail %q does not name %s", topic, p.Detail, id)

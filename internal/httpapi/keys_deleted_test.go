@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -19,8 +20,7 @@ func TestKeysOfACompactedTopic(t *testing.T) {
 	for name, store := range map[string]func() objstore.Store{
 		"memory": func() objstore.Store { return objstore.NewMemory() },
 		"disk": func() objstore.Store {
-			d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
-			must.NoError(t, err)
+			d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{}))(t)
 			return d
 		},
 	} {
@@ -52,9 +52,7 @@ func TestKeysOfACompactedTopic(t *testing.T) {
 			var got []string
 			for _, k := range list.Keys {
 				got = append(got, *k.Key)
-				if k.Offset != newest[*k.Key] {
-					t.Errorf("%+v", k)
-				}
+				check.Equalf(t, k.Offset, newest[*k.Key], "%+v", k)
 			}
 			if !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g", "h"}) {
 				t.Errorf("%v", got)

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -25,8 +26,7 @@ import (
 // openNode opens the broker as in production: a key index needs a data directory.
 func (s *server) openNode(ctx context.Context, c *setup) {
 	s.t.Helper()
-	ring, err := secrets.Parse(secrets.NewKey().Reveal())
-	must.NoError(s.t, err)
+	ring := must.Get(secrets.Parse(secrets.NewKey().Reveal()))(s.t)
 	n, err := node.Open(ctx, node.Options{
 		SecretsKeys: ring,
 		Store:       c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,
@@ -61,8 +61,7 @@ func (s *server) putKey(key []byte, value *string, partition int) at {
 	if key != nil {
 		in["key_base64"] = key
 	}
-	body, err := json.Marshal(in)
-	must.NoError(s.t, err)
+	body := must.Get(json.Marshal(in))(s.t)
 	query := "topic-name=t"
 	if partition >= 0 {
 		query += "&partition=" + strconv.Itoa(partition)
@@ -276,14 +275,10 @@ func TestKeysAreListedByTheirBytes(t *testing.T) {
 	}
 	var page api.Keys
 	s.must(200, s.get("/keys?topic-name=t&after=&limit=1"), &page) // after the empty key
-	if *page.Keys[0].Key != "a" {
-		t.Errorf("%+v", page)
-	}
+	check.Equalf(t, *page.Keys[0].Key, "a", "%+v", page)
 	// The next request starts after a key that does not exist.
 	s.must(200, s.get("/keys?topic-name=t&after=az&limit=1"), &page)
-	if *page.Keys[0].Key != "b\x00" {
-		t.Errorf("%+v", page)
-	}
+	check.Equalf(t, *page.Keys[0].Key, "b\x00", "%+v", page)
 }
 
 // historyOf reads a history page by page.
@@ -466,8 +461,7 @@ func TestKeysNeedMemory(t *testing.T) {
 	w := s.putKey([]byte("k"), new(strings.Repeat("v", 1000)), 0)
 	s.must(200, s.get("/keys?topic-name=t"+w.seen()), nil)
 	c := s.budget.Class(budget.Fetch)
-	r, err := c.Reserve(c.Limit() - c.Used() - 4096)
-	must.NoError(t, err)
+	r := must.Get(c.Reserve(c.Limit() - c.Used() - 4096))(t)
 	for _, path := range []string{"/key?topic-name=t&key=k", "/keys?topic-name=t", "/key/history?topic-name=t&key=k"} {
 		a := s.get(path, api.JSON)
 		if p := a.problem(t); p.Code != api.OverBudget || a.header.Get("Retry-After") == "" {

@@ -22,18 +22,14 @@ import (
 // TestLargestRecordOfAFile: the memory for answers holds the largest record once, without a second
 // copy.
 func TestLargestRecordOfAFile(t *testing.T) {
-	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	store := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	mem := budget.New(32 << 20)
 	open := func() *broker.Broker {
-		br, err := broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, Budget: mem, Logger: slog.New(slog.DiscardHandler)})
-		must.NoError(t, err)
+		br := must.Get(broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, Budget: mem, Logger: slog.New(slog.DiscardHandler)}))(t)
 		return br
 	}
 	br := open()
-	if _, err := br.CreateTopic(t.Context(), "t", broker.TopicSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(br.CreateTopic(t.Context(), "t", broker.TopicSpec{}))(t)
 	value := bytes.Repeat([]byte("0123456789abcdef"), int(mem.RequestMax()-64<<10)/16)
 	brokertest.Produce(t, br, "t", 0, record.Record{Timestamp: 1, Value: value})
 	must.NoError(t, br.Close(t.Context()))
@@ -45,8 +41,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	})
 	for _, from := range []string{"memory, verified", "the file"} {
 		w := httptest.NewRecorder()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/records", nil)
-		must.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "/records", nil))(t)
 		g := s.New("t", 0)
 		g.MaxRecords, g.Timeout = 10, time.Second
 		if err := g.Multipart(w, r); err != nil || g.Count != 1 {

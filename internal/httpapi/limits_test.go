@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -70,9 +71,7 @@ func TestBadBodies(t *testing.T) {
 				method: "POST", path: "/records?topic-name=t", body: io.MultiReader(),
 				header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON, "Transfer-Encoding": "chunked"},
 			})
-			if a.problem(t).Field != c.field {
-				t.Errorf("%s, chunked: %s", name, a)
-			}
+			check.Equalf(t, a.problem(t).Field, c.field, "%s, chunked: %s", name, a)
 		}
 	}
 	// After the bad requests the connection and the broker are still usable.
@@ -92,9 +91,7 @@ func TestLargestRecord(t *testing.T) {
 		method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(big + big)},
 		header: map[string]string{"Content-Type": api.OctetStream, "Accept": api.ProblemJSON},
 	})
-	if a.problem(t).Code != api.TooLarge {
-		t.Errorf("chunked: %s", a)
-	}
+	check.Equalf(t, a.problem(t).Code, api.TooLarge, "chunked: %s", a)
 	if a := s.get("/topic?topic-name=t"); a.status != 200 || !strings.Contains(string(a.body), `"next_offset":1,`) {
 		t.Errorf("%s", a)
 	}
@@ -120,9 +117,7 @@ func TestBadTargets(t *testing.T) {
 	} {
 		a := s.post(target, api.TextPlain, "b")
 		if want.code == "" {
-			if a.status != 201 {
-				t.Errorf("%s: %s", target, a)
-			}
+			check.Equalf(t, a.status, 201, "%s: %s", target, a)
 			continue
 		}
 		if p := a.problem(t); p.Code != want.code || p.Field != want.field {
@@ -145,17 +140,14 @@ func TestHugeDeclaredBodyIsRefusedUnread(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Fatalf("%v %v", resp, err)
 	}
-	if peak := s.budget.Class(budget.Produce).Peak(); peak != 0 {
-		t.Errorf("%d bytes were reserved", peak)
-	}
+	check.Equalf(t, s.budget.Class(budget.Produce).Peak(), 0, "bytes were reserved")
 }
 
 // full reserves all memory for bodies and returns a function that releases it.
 func (s *server) full() func() {
 	s.t.Helper()
 	c := s.budget.Class(budget.Produce)
-	r, err := c.Reserve(c.Limit() - c.Used())
-	must.NoError(s.t, err)
+	r := must.Get(c.Reserve(c.Limit() - c.Used()))(s.t)
 	return r.Release
 }
 
@@ -178,17 +170,14 @@ func TestGrowingBodyThatDoesNotFitIs429(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.budget.Class(budget.Produce)
-	r, err := c.Reserve(c.Limit() - 256<<10)
-	must.NoError(t, err)
+	r := must.Get(c.Reserve(c.Limit() - 256<<10))(t)
 	defer r.Release()
 	for _, kind := range []string{api.TextPlain, api.OctetStream} {
 		a := s.do(call{
 			method: "POST", path: "/records?topic-name=t", body: struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1<<20))},
 			header: map[string]string{"Content-Type": kind, "Accept": api.ProblemJSON},
 		})
-		if a.problem(t).Code != api.OverBudget {
-			t.Errorf("%s: %s", kind, a)
-		}
+		check.Equalf(t, a.problem(t).Code, api.OverBudget, "%s: %s", kind, a)
 	}
 	// Many small records take more memory than their bytes.
 	if a := s.post("topic-name=t", api.TextPlain, strings.Repeat("\n", 100_000)); a.problem(t).Code != api.OverBudget {
@@ -209,9 +198,7 @@ func TestOriginalClientWaitsForMemory(t *testing.T) {
 	done := make(chan *answered)
 	go func() {
 		a, err := s.legacy("topic-name=t", "a")
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		done <- a
 	}()
 	sebtest.Eventually(t, "waiting for memory", func() bool { return s.budget.Class(budget.Produce).Usage().Waiting == 1 })
@@ -223,9 +210,7 @@ func TestOriginalClientWaitsForMemory(t *testing.T) {
 
 func TestOriginalClientIsCut(t *testing.T) {
 	s := start(t, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
-	if _, err := s.legacy("topic-name=t", "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.legacy("topic-name=t", "a"))(t)
 	if a, err := s.legacy("topic-name=t&partition=0&expected-offset=5", "a"); err == nil {
 		t.Errorf("offset mismatch: %s", a)
 	}
@@ -247,9 +232,7 @@ func TestOriginalClientIsCut(t *testing.T) {
 			method: "POST", path: "/records?" + query, body: strings.NewReader(mp),
 			header: map[string]string{"Content-Type": kind, "Accept": "*/*"},
 		})
-		if a.problem(t).Code != api.BadRequest {
-			t.Errorf("%s: with an Accept header: %s", query, a)
-		}
+		check.Equalf(t, a.problem(t).Code, api.BadRequest, "%s: with an Accept header: %s", query, a)
 	}
 }
 
@@ -267,9 +250,7 @@ func TestHangingStore(t *testing.T) {
 	// The first request is sent and has an unknown outcome. The window is one slot, so later ones
 	// are rejected.
 	a := s.post("topic-name=t&timeout=300ms", api.TextPlain, "b")
-	if p := a.problem(t); p.Code != api.OutcomeUnknown {
-		t.Errorf("sent: %s", a)
-	}
+	check.Equalf(t, a.problem(t).Code, api.OutcomeUnknown, "sent: %s", a)
 	a = s.post("topic-name=t&timeout=100ms", api.TextPlain, "c")
 	if p := a.problem(t); p.Code != api.StoreUnavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("not sent: %s", a)
@@ -314,9 +295,7 @@ func TestFencedAndClosedAnswers503(t *testing.T) {
 	if a := first.get("/topics"); a.status != 200 || a.header.Get(api.HeaderEpoch) != fmt.Sprint(second.b.Epoch()-1) {
 		t.Errorf("%s of epoch %s, the newer epoch is %d", a, a.header.Get(api.HeaderEpoch), second.b.Epoch())
 	}
-	if got := strings.Join(second.values("t", 0), ""); got != "ab" {
-		t.Errorf("stored %q", got)
-	}
+	check.Equalf(t, strings.Join(second.values("t", 0), ""), "ab", "stored")
 	must.NoError(t, second.b.Close(context.Background()))
 	if p := second.post("topic-name=t", api.TextPlain, "e").problem(t); p.Code != api.ShuttingDown {
 		t.Errorf("%+v", p)

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -221,8 +222,7 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 	if body != "" {
 		r = strings.NewReader(body)
 	}
-	req, err := http.NewRequest(method, "http://"+s.addr+path, r)
-	must.NoError(s.t, err)
+	req := must.Get(http.NewRequest(method, "http://"+s.addr+path, r))(s.t)
 	req.Header.Set("Accept", "*/*")
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
@@ -233,8 +233,7 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	must.NoError(s.t, err)
+	answer := must.Get(io.ReadAll(resp.Body))(s.t)
 	return &answered{status: resp.StatusCode, header: resp.Header, body: answer}
 }
 
@@ -359,9 +358,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 			authorization("Bearer " + canary)(r)
 			header(name, "DELETE")(r)
 		})
-		if a.status != http.StatusOK {
-			t.Errorf("%s: %s", name, a)
-		}
+		check.Equalf(t, a.status, http.StatusOK, "%s: %s", name, a)
 	}
 	if a := s.get("/topic?topic-name=t"); a.status != http.StatusOK {
 		t.Errorf("the topic was deleted: %s", a)

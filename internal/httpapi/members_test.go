@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // coordinate gives a broker a coordinator of groups.
@@ -73,9 +74,7 @@ func TestMembersOfGroups(t *testing.T) {
 	)
 	var all api.Groups
 	s.must(200, s.get("/groups?members=true"), &all)
-	if len(all.Groups) != 3 {
-		t.Fatalf("groups with members: %+v, want 3", all.Groups)
-	}
+	must.Equalf(t, len(all.Groups), 3, "groups with members: %+v, want 3", all.Groups)
 	for i, want := range []string{ofClassic, ofConsumer, ofOffsets} {
 		if got := summary(&all.Groups[i]); !strings.HasPrefix(got, want) {
 			t.Errorf("group %d: %s, want %s", i, got, want)

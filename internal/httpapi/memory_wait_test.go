@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -60,8 +61,7 @@ func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 	release := s.full()
 	defer release()
 	fetch := s.budget.Class(budget.Fetch)
-	room, err := fetch.Reserve(fetch.Limit() - fetch.Used())
-	must.NoError(t, err)
+	room := must.Get(fetch.Reserve(fetch.Limit() - fetch.Used()))(t)
 	defer room.Release()
 	for _, c := range []call{
 		{method: "GET", path: "/record?topic-name=t&offset=0"},
@@ -114,8 +114,7 @@ func diskSetup(t *testing.T, limit int64, n int) *server {
 	t.Helper()
 	dir := t.TempDir()
 	open := func() *server {
-		store, err := objstore.OpenDisk(dir, objstore.DiskOptions{})
-		must.NoError(t, err)
+		store := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{}))(t)
 		return start(t, func(c *setup) {
 			c.store, c.limit, c.http.BudgetWait, c.http.OriginalClient = store, limit, 20*time.Second, true
 		})
@@ -137,8 +136,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 		for _, left := range []int64{0, 200 << 10} {
 			// A handler releases its memory after its client has the answer.
 			sebtest.Eventually(t, "the memory of the request before is back", func() bool { return c.Used() == 0 })
-			room, err := c.Reserve(c.Limit() - left)
-			must.NoError(t, err)
+			room := must.Get(c.Reserve(c.Limit() - left))(t)
 			if left == 0 {
 				if a := s.get(path); a.problem(t).Code != api.OverBudget {
 					t.Errorf("%s with an Accept header: %s", path, a)
@@ -147,9 +145,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 			done := make(chan *answered)
 			go func() {
 				a, err := s.bare(path)
-				if err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, err)
 				done <- a
 			}()
 			waits := left == 0 || strings.HasPrefix(path, "/records")
@@ -186,8 +182,7 @@ func TestReadsOfTheOriginalTimeOut(t *testing.T) {
 	s := start(t, ofTheOriginal, func(c *setup) { c.http.BudgetWait = 20 * time.Millisecond })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	c := s.budget.Class(budget.Fetch)
-	room, err := c.Reserve(c.Limit())
-	must.NoError(t, err)
+	room := must.Get(c.Reserve(c.Limit()))(t)
 	defer room.Release()
 	if a, err := s.bare("/record?topic-name=t&offset=0"); err == nil {
 		t.Errorf("the client takes this for a record: %s", a)

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -26,8 +27,7 @@ func (s *server) backwards(query string) (offsets []int64, resume int64) {
 	for _, r := range out {
 		offsets = append(offsets, r.Offset)
 	}
-	resume, err := strconv.ParseInt(a.header.Get(api.HeaderResumeOffset), 10, 64)
-	must.NoError(s.t, err)
+	resume = must.Get(strconv.ParseInt(a.header.Get(api.HeaderResumeOffset), 10, 64))(s.t)
 	return offsets, resume
 }
 
@@ -53,9 +53,7 @@ func TestNewestFirst(t *testing.T) {
 		"max-records=5&max-value-bytes=1&max-bytes=3": "[19 18 17] 17",
 	} {
 		offsets, resume := s.backwards(query)
-		if got := fmt.Sprint(offsets, resume); got != want {
-			t.Errorf("%s: %s, want %s", query, got, want)
-		}
+		check.Equalf(t, fmt.Sprint(offsets, resume), want, "%s", query)
 	}
 	a := s.get("/records?topic-name=t&order=newest&max-records=2&max-value-bytes=1", api.NDJSON)
 	if got := withoutTimes(string(a.body)); got != `{"offset":19,"timestamp":T,"key":null,"value":"1","value_bytes":2}
@@ -133,14 +131,12 @@ func TestNewestFirstInLittleMemory(t *testing.T) {
 		s.mustPost("topic-name=t", api.TextPlain, fmt.Sprint(i)+strings.Repeat("x", 1<<20))
 	}
 	class := s.budget.Class(budget.Fetch)
-	taken, err := class.Reserve(class.Limit() - 6<<20)
-	must.NoError(t, err)
+	taken := must.Get(class.Reserve(class.Limit() - 6<<20))(t)
 	offsets, resume := s.backwards("max-records=8")
 	if n := len(offsets); n == 0 || n == 8 || offsets[0] != 7 || resume != offsets[n-1] {
 		t.Errorf("%v, continues below %d", offsets, resume)
 	}
-	more, err := class.Reserve(6 << 20)
-	must.NoError(t, err)
+	more := must.Get(class.Reserve(6 << 20))(t)
 	if p := s.get("/records?topic-name=t&order=newest", api.JSON).problem(t); p.Code != api.OverBudget {
 		t.Errorf("%+v", p)
 	}

@@ -24,8 +24,7 @@ var schemaWords = []string{
 // TestSpecSuitsGenerators checks for constructs that client generators reject or misinterpret.
 // test/cmd/openapi runs the generators.
 func TestSpecSuitsGenerators(t *testing.T) {
-	text, err := specJSON()
-	must.NoError(t, err)
+	text := must.Get(specJSON())(t)
 	var doc map[string]any
 	must.NoError(t, json.Unmarshal(text, &doc))
 	names := map[string]string{} // in lowercase: a Go generator makes one type of topic and Topic
@@ -144,8 +143,7 @@ func TestSpecAndBrokerAgreeOnNames(t *testing.T) {
 			}
 		}
 	}
-	text, err := specJSON()
-	must.NoError(t, err)
+	text := must.Get(specJSON())(t)
 	must.NoError(t, json.Unmarshal(text, &doc))
 	checks := map[string]func(string) error{
 		"TopicText": state.CheckTopicName, "GroupText": state.CheckGroupName,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -55,8 +56,7 @@ var parsedSpec = sync.OnceValues(func() (s spec, err error) {
 
 func readSpec(t testing.TB) spec {
 	t.Helper()
-	s, err := parsedSpec()
-	must.NoError(t, err)
+	s := must.Get(parsedSpec())(t)
 	return s
 }
 
@@ -64,9 +64,7 @@ func readSpec(t testing.TB) spec {
 func checkSpec(t testing.TB, method, target string, a *answered) {
 	t.Helper()
 	s := readSpec(t)
-	if fault := s.fault(method, target, a); fault != "" {
-		t.Error(fault)
-	}
+	check.Equal(t, s.fault(method, target, a), "")
 }
 
 // fault returns which part of an answer is not described, or "".
@@ -231,8 +229,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	}
 	maps.Copy(values, adminValues)
 	for name, v := range values {
-		b, err := json.Marshal(v)
-		must.NoError(t, err)
+		b := must.Get(json.Marshal(v))(t)
 		var members map[string]any
 		must.NoError(t, json.Unmarshal(b, &members))
 		got, want := slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(s.Components.Schemas[name].Properties))

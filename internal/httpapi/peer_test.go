@@ -19,8 +19,7 @@ import (
 // peerEnd returns the links of a run, which is registered, and the events of the run.
 func peerEnd(t *testing.T, store objstore.Store, r cluster.Registration, dial string) (*link.Net, cluster.Registration, chan link.Event) {
 	t.Helper()
-	key, err := link.NewKeyPair()
-	must.NoError(t, err)
+	key := must.Get(link.NewKeyPair())(t)
 	r.KafkaID, r.LevelMax, r.KeyHash = 1, 1, key.Hash()
 	must.NoError(t, link.Put(t.Context(), store, &r))
 	events := make(chan link.Event, 1000)

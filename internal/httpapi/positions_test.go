@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func mustPosition(t testing.TB, text string) state.Position {
@@ -28,14 +29,10 @@ func TestFloors(t *testing.T) {
 		names []string
 		want  uint64
 	}{{[]string{"topic a"}, 5}, {[]string{"topic c"}, 0}, {[]string{"topic a", "group g"}, 7}, {nil, 7}} {
-		if got := f.of(c.names, at(2)); got.Slot != c.want {
-			t.Errorf("%v: floor %d, want %d", c.names, got.Slot, c.want)
-		}
+		check.Equalf(t, f.of(c.names, at(2)).Slot, c.want, "%v: floor", c.names)
 	}
 	f.note(nil, at(6))
-	if got := f.of([]string{"topic c"}, at(2)); got.Slot != 6 {
-		t.Errorf("after a request without a name: floor %d, want 6", got.Slot)
-	}
+	check.Equalf(t, f.of([]string{"topic c"}, at(2)).Slot, 6, "after a request without a name: floor")
 	for i := range 2 * floorsMax {
 		f.note([]string{fmt.Sprint("topic ", i)}, at(uint64(100+i)))
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -48,9 +50,7 @@ func (s *server) records(topic string, partition int) []api.Record {
 		s.t.Fatalf("%s: %v", a, err)
 	}
 	for i, r := range list {
-		if r.Offset != int64(i) {
-			s.t.Fatalf("record %d has offset %d", i, r.Offset)
-		}
+		must.Equalf(s.t, r.Offset, int64(i), "record %d has offset", i)
 	}
 	return list
 }
@@ -98,9 +98,7 @@ func TestEveryEncodingOfUnknownLengthIsStored(t *testing.T) {
 			method: "POST", path: "/records?topic-name=t", body: iotest.OneByteReader(strings.NewReader(c.body)),
 			header: map[string]string{"Content-Type": c.kind, "Accept": api.ProblemJSON},
 		})
-		if a.status != 201 {
-			t.Errorf("%d %s: %s", i, c.kind, a)
-		}
+		check.Equalf(t, a.status, 201, "%d %s: %s", i, c.kind, a)
 	}
 	if got := s.values("t", 0); len(got) != 6 || got[0] != "m1" || slices.ContainsFunc(got[1:], func(v string) bool { return v != big }) {
 		t.Errorf("%d values stored", len(got))
@@ -164,9 +162,7 @@ func TestAllOrNothing(t *testing.T) {
 	if p := a.problem(t); p.Code != api.BadRequest || *p.Record != 5000 || p.Field != `"vlaue"` || !strings.Contains(p.Detail, "record 5000") {
 		t.Errorf("%s", a)
 	}
-	if got := s.values("t", 0); len(got) != 1 {
-		t.Errorf("%d records were stored", len(got))
-	}
+	check.Equalf(t, len(s.values("t", 0)), 1, "records were stored")
 	if a := s.post("topic-name=other", api.JSON, "{}"); a.status != 400 {
 		t.Errorf("%s", a)
 	}
@@ -188,9 +184,7 @@ func TestManyRecordsComeBack(t *testing.T) {
 		t.Fatalf("%d of %d", len(got), n)
 	}
 	for i, v := range got {
-		if v != fmt.Sprint(i) {
-			t.Fatalf("record %d: %q", i, v)
-		}
+		must.Equalf(t, v, fmt.Sprint(i), "record %d", i)
 	}
 	if m := s.get("/records?topic-name=t&offset=0&max-records=1000000").unform(t); !slices.Equal(m, got) {
 		t.Errorf("multipart gives %d other records", len(m))

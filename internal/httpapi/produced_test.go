@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -42,9 +43,7 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 		}
 		stored := 0
 		for _, r := range got.Results {
-			if (r.Code == "") != (r.FirstOffset != nil) {
-				t.Errorf("%s: %+v", c.name, r)
-			}
+			check.Equalf(t, r.Code == "", r.FirstOffset != nil, "%s: %+v", c.name, r)
 			if r.Code == "" {
 				stored++
 			}
@@ -66,9 +65,7 @@ func TestEveryBrokerErrorHasACode(t *testing.T) {
 		broker.ErrClosed: api.ShuttingDown, broker.ErrNotSent: api.ShuttingDown, errors.New("secret detail"): api.Internal,
 	} {
 		p := problemOf(errors.Join(errors.New("wrapped"), err))
-		if p.Code != code {
-			t.Errorf("%v: %s", err, p.Code)
-		}
+		check.Equalf(t, p.Code, code, "%v", err)
 		if code == api.Internal && p.Detail != "" {
 			t.Errorf("the detail contains internals: %s", p.Detail)
 		}
@@ -94,9 +91,7 @@ func TestWritesNameTheEpoch(t *testing.T) {
 		"mismatch":  s.post("topic-name=t&partition=0&expected-offset=99", api.TextPlain, "x"),
 		"committed": s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`),
 	} {
-		if got := a.header.Get(api.HeaderEpoch); got != epoch {
-			t.Errorf("%s: %v names epoch %q, want %s", name, a, got, epoch)
-		}
+		check.Equalf(t, a.header.Get(api.HeaderEpoch), epoch, "%s: %v names epoch", name, a)
 	}
 	if a := s.do(call{method: "GET", path: "/topics", noKey: true}); a.status != 401 || a.header.Get(api.HeaderEpoch) != "" {
 		t.Errorf("without the key: %v, epoch %q", a, a.header.Get(api.HeaderEpoch))

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -79,9 +80,7 @@ func TestQuotaIsCheckedBeforeTheBody(t *testing.T) {
 	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "29" { // of a single request, see auth.RequestDebtMax
 		t.Errorf("%d, Retry-After %s", resp.StatusCode, resp.Header.Get("Retry-After"))
 	}
-	if n := s.budget.Class(budget.Produce).Used(); n != 0 {
-		t.Errorf("%d bytes are reserved", n)
-	}
+	check.Equalf(t, s.budget.Class(budget.Produce).Used(), 0, "bytes are reserved")
 }
 
 func TestQuotaOfAnswers(t *testing.T) {

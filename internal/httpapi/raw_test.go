@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -38,11 +39,8 @@ func TestOriginalClientsRequests(t *testing.T) {
 	in := bufio.NewReader(conn)
 	ask := func(text string) *answered {
 		t.Helper()
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(in, nil)
-		must.NoError(t, err)
+		must.Get(io.WriteString(conn, text))(t)
+		resp := must.Get(http.ReadResponse(in, nil))(t)
 		b, err := io.ReadAll(resp.Body)
 		if err != nil || resp.Close {
 			t.Fatal(err, resp.Close)
@@ -98,9 +96,7 @@ func TestRequestsInPieces(t *testing.T) {
 	conn := s.dial()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	for _, c := range []byte(originalPost("t", "[3,4]", "abcdefg")) {
-		if _, err := conn.Write([]byte{c}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write([]byte{c}))(t)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || resp.StatusCode != 201 {
@@ -152,9 +148,7 @@ func TestWaitsOutliveTheBodysDeadline(t *testing.T) {
 		s.mustPost("topic-name=t", kind, text)
 	}
 	a := s.do(call{method: "GET", path: "/records?topic-name=t&offset=4&timeout=300ms"})
-	if a.status != 206 {
-		t.Errorf("%s", a)
-	}
+	check.Equalf(t, a.status, 206, "%s", a)
 }
 
 func TestSlowHeadersAndLongOnes(t *testing.T) {

@@ -47,8 +47,7 @@ func TestReadAllocations(t *testing.T) {
 	const many, size = 4096, 600
 	body, kind := form(values(many, size)...)
 	disk := func(c *setup) {
-		store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-		must.NoError(t, err)
+		store := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 		c.store, c.limit = store, 32<<20 // one object is larger than the tail may be
 	}
 	for from, change := range map[string]func(*setup){"memory": func(*setup) {}, "files": disk} {

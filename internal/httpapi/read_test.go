@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -26,9 +27,7 @@ func (a *answered) batchValues(t *testing.T, from int64) (out []string) {
 	for r.Next() {
 		out = append(out, string(r.Record().Value))
 	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
-	}
+	must.NoError(t, r.Err())
 	return out
 }
 
@@ -192,9 +191,7 @@ func TestReadFaults(t *testing.T) {
 		}
 	}
 	a := s.get("/records?topic-name=t&offset=0", "text/html")
-	if a.problem(t).Code != api.NotAcceptable {
-		t.Errorf("%s", a)
-	}
+	check.Equalf(t, a.problem(t).Code, api.NotAcceptable, "%s", a)
 	if p := s.get("/record?topic-name=t&offset=5").problem(t); *p.NextOffset != 1 || *p.Offset != 5 {
 		t.Errorf("%+v", p)
 	}
@@ -241,8 +238,7 @@ func TestOneRecord(t *testing.T) {
 func TestReadsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *server {
-		store, err := objstore.OpenDisk(filepath.Join(dir, "bucket"), objstore.DiskOptions{})
-		must.NoError(t, err)
+		store := must.Get(objstore.OpenDisk(filepath.Join(dir, "bucket"), objstore.DiskOptions{}))(t)
 		return start(t, func(c *setup) { c.store = store; c.limit = 32 << 20 })
 	}
 	s := open()
@@ -298,8 +294,7 @@ func TestReadsReturnWhatFits(t *testing.T) {
 		t.Fatalf("%d, %d records, %v", a.status, len(list), err)
 	}
 	c := s.budget.Class(budget.Fetch)
-	r, err := c.Reserve(c.Limit() - c.Used())
-	must.NoError(t, err)
+	r := must.Get(c.Reserve(c.Limit() - c.Used()))(t)
 	defer r.Release()
 	if a := s.get("/records?topic-name=t&offset=0", api.JSON); a.problem(t).Code != api.OverBudget || a.status != http.StatusTooManyRequests {
 		t.Errorf("%s", a)

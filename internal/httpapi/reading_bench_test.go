@@ -41,8 +41,7 @@ func BenchmarkMultipart(b *testing.B) {
 
 func benchmarkMultipart(b *testing.B, size int) {
 	const stored, read = 16 << 10, 1024
-	store, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(b, err)
+	store := must.Get(objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{NoSync: true}))(b)
 	recs := make([]record.Record, 2048)
 	for i := range recs {
 		recs[i] = record.Record{Timestamp: 1, Value: bytes.Repeat([]byte("v"), size)}
@@ -50,8 +49,7 @@ func benchmarkMultipart(b *testing.B, size int) {
 	br, s := filled(b, store, recs, stored/len(recs), record.None)
 	defer br.Close(b.Context())
 	w := &sink{header: http.Header{}}
-	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "/records", nil)
-	must.NoError(b, err)
+	r := must.Get(http.NewRequestWithContext(b.Context(), http.MethodGet, "/records", nil))(b)
 	b.SetBytes(int64(read * size))
 	b.ReportAllocs()
 	for n := int64(0); b.Loop(); n++ {
@@ -68,9 +66,7 @@ func benchmarkMultipart(b *testing.B, size int) {
 // filled appends recs several times to a topic t, and returns the broker with nothing in memory.
 func filled(b *testing.B, store objstore.Store, recs []record.Record, times int, codec record.Compression) (*broker.Broker, *Source) {
 	br := opened(b, store)
-	if _, err := br.CreateTopic(b.Context(), "t", broker.TopicSpec{}); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(br.CreateTopic(b.Context(), "t", broker.TopicSpec{}))(b)
 	for range times {
 		brokertest.Send(b, br, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, recs...))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -38,8 +39,7 @@ func (s *server) waitsOf(key string) []*waiting {
 		&waiting{accept: api.JSON, path: "/key?topic-name=t&key=k&min-offset=1&partition=0&timeout=5m"})
 	for _, w := range all {
 		w.body = make(chan string, 1)
-		req, err := http.NewRequest("GET", "http://"+s.addr+w.path, nil)
-		must.NoError(s.t, err)
+		req := must.Get(http.NewRequest("GET", "http://"+s.addr+w.path, nil))(s.t)
 		req.Header.Set("Authorization", key)
 		req.Header.Set("Accept", w.accept)
 		go func() {
@@ -105,9 +105,7 @@ func TestWaitsEndWithTheRight(t *testing.T) {
 				}
 			}
 			for _, w := range kept {
-				if got := <-w.body; !strings.Contains(got, "second") {
-					t.Errorf("%s %s of another client: %q", w.accept, w.path, got)
-				}
+				check.Containsf(t, <-w.body, "second", "%s %s of another client", w.accept, w.path)
 			}
 		})
 	}
@@ -140,8 +138,7 @@ func TestNoRecordAfterARevocation(t *testing.T) {
 	sebtest.Eventually(t, "records are stored", func() bool { return acknowledged.Load() > 100 })
 	s.must(204, s.send("DELETE", "/tokens/writer", ""), nil)
 	stored := func() (n int64) {
-		info, err := s.b.Topic(t.Context(), "t", false)
-		must.NoError(t, err)
+		info := must.Get(s.b.Topic(t.Context(), "t", false))(t)
 		for _, p := range info.Partitions {
 			n += p.Next
 		}
@@ -171,13 +168,10 @@ func TestRevocationBetweenChecks(t *testing.T) {
 	}
 
 	key = s.token("reader", time.Time{}, permit(access.Read, access.Topic, "t"))
-	who, err := s.auth.Key(t.Context(), key, "192.0.2.1:1")
-	must.NoError(t, err)
+	who := must.Get(s.auth.Key(t.Context(), key, "192.0.2.1:1"))(t)
 	w := httptest.NewRecorder()
 	p := &principal{caller: caller{Identity: who}, w: w}
-	if _, err := p.Write([]byte("first")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Write([]byte("first")))(t)
 	s.revoke("reader")
 	if n, err := p.Write([]byte("second")); n != 0 || err == nil {
 		t.Errorf("write after the revocation: %d bytes, %v", n, err)
@@ -185,9 +179,7 @@ func TestRevocationBetweenChecks(t *testing.T) {
 	if n, err := p.ReadFrom(bufio.NewReader(strings.NewReader("third"))); n != 0 || err == nil {
 		t.Errorf("copy after the revocation: %d bytes, %v", n, err)
 	}
-	if got := w.Body.String(); got != "first" {
-		t.Errorf("sent %q", got)
-	}
+	check.Equalf(t, w.Body.String(), "first", "sent")
 	h := http.Header{"Etag": {"x"}, api.HeaderNextOffset: {"7"}, "Connection": {"close"}, "Access-Control-Allow-Origin": {"o"}}
 	if forgetAnswer(h); len(h) != 2 || h.Get("Connection") == "" {
 		t.Errorf("headers: %v", h)
@@ -199,16 +191,12 @@ func TestRevocationBetweenChecks(t *testing.T) {
 // come slowly from the store.
 func TestAFiringIsCheckedWhenItIsWritten(t *testing.T) {
 	s := everyRoute(t)
-	who, err := s.auth.Key(t.Context(), s.token("reader", time.Time{}, permit(access.Read, access.Trigger, "fires")), "192.0.2.1:1")
-	must.NoError(t, err)
+	who := must.Get(s.auth.Key(t.Context(), s.token("reader", time.Time{}, permit(access.Read, access.Trigger, "fires")), "192.0.2.1:1"))(t)
 	r, w := httptest.NewRequest("GET", "/firings/"+firedID, nil), httptest.NewRecorder()
 	p := &principal{caller: caller{Identity: who}, w: w}
-	id, err := rule.ParseID(firedID)
-	must.NoError(t, err)
+	id := must.Get(rule.ParseID(firedID))(t)
 	c := &triggerCall{Engine: s.api.o.Triggers, r: r, by: &p.caller}
-	if _, err := c.firing(id, access.Read); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.firing(id, access.Read))(t)
 	s.allow("reader", permit(access.Read, access.Trigger, "other"))
 	if n, err := p.Write([]byte("witness")); n != 0 || err == nil || w.Body.Len() > 0 {
 		t.Errorf("write after the right is gone: %d bytes, %v", n, err)
@@ -217,7 +205,5 @@ func TestAFiringIsCheckedWhenItIsWritten(t *testing.T) {
 
 func (s *server) revoke(id string) {
 	s.t.Helper()
-	if err := s.auth.RevokeToken(s.t.Context(), id); err != nil {
-		s.t.Error(err)
-	}
+	check.NoError(s.t, s.auth.RevokeToken(s.t.Context(), id))
 }

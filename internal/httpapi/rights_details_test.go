@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestRightsThatTheHandlerAsksFor: each case has the rules of a token and a request with its answer.
@@ -68,7 +69,5 @@ func TestRightsThatTheHandlerAsksFor(t *testing.T) {
 			t.Errorf("topic %s was created", name)
 		}
 	}
-	if got := fmt.Sprint(s.get("/triggers/spy").status); got != "404" {
-		t.Errorf("trigger spy: %s", got)
-	}
+	check.Equalf(t, fmt.Sprint(s.get("/triggers/spy").status), "404", "trigger spy")
 }

@@ -26,8 +26,7 @@ func (m *movable) move(d time.Duration) { m.ahead.Add(int64(d)) }
 // token creates a token with rules and returns it.
 func (s *server) token(id string, expires time.Time, rules ...access.Rule) string {
 	s.t.Helper()
-	_, token, err := s.auth.CreateToken(s.t.Context(), s.auth.Root(), auth.TokenSpec{ID: id, Expires: expires, Rules: rules})
-	must.NoError(s.t, err)
+	_, token := must.Get2(s.auth.CreateToken(s.t.Context(), s.auth.Root(), auth.TokenSpec{ID: id, Expires: expires, Rules: rules}))(s.t)
 	return token
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -67,9 +68,7 @@ func TestDisconnectsAreNotErrors(t *testing.T) {
 	s.client.CloseIdleConnections()
 	sebtest.Eventually(t, "the stream's client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
 	log := s.log.String()
-	if n := strings.Count(log, "level=INFO msg=\"client left before the answer\""); n != 1 {
-		t.Errorf("%d lines about disconnected clients", n)
-	}
+	check.Equalf(t, strings.Count(log, "level=INFO msg=\"client left before the answer\""), 1, "lines about disconnected clients")
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "connection cut") || strings.Contains(line, "superfluous") {
 			t.Errorf("%s", line)

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -61,9 +62,7 @@ type scanAnswer struct {
 func (s *server) scanPage(query, form string) (p scanAnswer) {
 	s.t.Helper()
 	a := s.get("/records?"+query, form)
-	if a.status != http.StatusOK {
-		s.t.Fatalf("%s: %s", query, a)
-	}
+	must.Equalf(s.t, a.status, http.StatusOK, "%s: %s", query, a)
 	var list []api.Record
 	if form == api.JSON {
 		s.must(200, a, &list)
@@ -86,9 +85,7 @@ func (s *server) scanPage(query, form string) (p scanAnswer) {
 		}
 		*to = n
 	}
-	if a.header.Get("ETag") != "" {
-		s.t.Errorf("%s: an entity tag", query)
-	}
+	check.Equalf(s.t, a.header.Get("ETag"), "", "%s: an entity tag", query)
 	return p
 }
 
@@ -115,9 +112,7 @@ func TestWhereInEveryEncoding(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	p = s.scanPage("topic-name=t&offset=0&max-records=1000&timeout=0s&contains=u2&"+largeOnes, api.JSON)
-	if fmt.Sprint(p.offsets) != "[24 52 59 80 87]" {
-		t.Errorf("where and contains: %+v", p)
-	}
+	check.Equalf(t, fmt.Sprint(p.offsets), "[24 52 59 80 87]", "where and contains: %+v", p)
 	// Without a filter nothing was looked at.
 	if a := s.get("/records?topic-name=t&offset=0", api.JSON); a.header.Get(api.HeaderScannedRecords) != "" {
 		t.Errorf("%v", a.header)
@@ -399,8 +394,7 @@ func TestScanInLittleMemory(t *testing.T) {
 	}
 	s = start(t, func(c *setup) { c.store = store }) // reads from the store
 	class := s.budget.Class(budget.Fetch)
-	taken, err := class.Reserve(class.Limit() - 12<<20)
-	must.NoError(t, err)
+	taken := must.Get(class.Reserve(class.Limit() - 12<<20))(t)
 	defer taken.Release()
 	for _, query := range []string{"offset=0", "order=newest"} {
 		at, found := "", []int64(nil)
@@ -414,9 +408,7 @@ func TestScanInLittleMemory(t *testing.T) {
 				t.Fatalf("%s: no match in %d pages", query, pages)
 			}
 		}
-		if fmt.Sprint(found) != "[20]" {
-			t.Errorf("%s: %v", query, found)
-		}
+		check.Equalf(t, fmt.Sprint(found), "[20]", "%s: %v", query, found)
 	}
 }
 
@@ -440,9 +432,7 @@ func TestScanOfLargestValues(t *testing.T) {
 			order, _, _ = strings.Cut(order, "&")
 			at = fmt.Sprintf("&offset=%d", p.resume)
 		}
-		if fmt.Sprint(found) != "[1]" {
-			t.Errorf("%s: %v", order, found)
-		}
+		check.Equalf(t, fmt.Sprint(found), "[1]", "%s: %v", order, found)
 	}
 	a := s.get("/records?topic-name=t&offset=0&timeout=0s&where=n+%3D+0", api.Multipart)
 	if values := a.unform(t); len(values) != 1 || !strings.HasSuffix(values[0], `"n":0}`) {

@@ -17,8 +17,7 @@ func TestSettingsAreThoseOfValidation(t *testing.T) {
 	s.must(200, s.get("/settings"), &all)
 	put := func(name, value string) *answered {
 		t.Helper()
-		body, err := json.Marshal(map[string]any{"settings": map[string]string{name: value}})
-		must.NoError(t, err)
+		body := must.Get(json.Marshal(map[string]any{"settings": map[string]string{name: value}}))(t)
 		return s.send("PUT", "/topic?topic-name=t", string(body))
 	}
 	s.must(201, s.send("PUT", "/topic?topic-name=t", ""), nil)

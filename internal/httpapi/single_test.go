@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -33,13 +34,9 @@ func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
 		Store: objstore.NewMemory(), NoWait: true, Budget: budget.New(limit), Logger: slog.New(slog.DiscardHandler),
 	})
 	must.NoError(t, err)
-	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2}))(t)
 	t.Cleanup(func() {
-		if n := b.Budget().Class(budget.Fetch).Used(); n != 0 {
-			t.Errorf("%d bytes still in use", n)
-		}
+		check.Equalf(t, b.Budget().Class(budget.Fetch).Used(), 0, "bytes still in use")
 		_ = b.Close(t.Context())
 	})
 	set := metrics.NewSet()
@@ -61,8 +58,7 @@ func produce(t *testing.T, b *broker.Broker, partition int32, c record.Compressi
 func collected(t *testing.T, p *Records, ids []RecordID) (got []string, done int, gone []int) {
 	t.Helper()
 	defer p.Memory.Release()
-	done, gone, err := p.Collect(t.Context(), ids)
-	must.NoError(t, err)
+	done, gone = must.Get2(p.Collect(t.Context(), ids))(t)
 	must.NoError(t, p.Out.Finish(&p.Memory))
 	w := httptest.NewRecorder()
 	must.NoError(t, p.Send(w))
@@ -86,9 +82,7 @@ func TestRecordsInOrder(t *testing.T) {
 		produce(t, b, 0, record.None, fmt.Sprint("a", i), strings.Repeat("x", 100_000))
 		produce(t, b, 1, record.Gzip, fmt.Sprint("b", i), "c", strings.Repeat("y", 50))
 	}
-	if _, err := b.Trim(t.Context(), "t", 0, 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Trim(t.Context(), "t", 0, 5))(t)
 	ids := []RecordID{{1, 28}, {0, 18}, {0, 4}, {1, 0}, {0, 5}, {0, 19}, {1, 29}, {1, 30}, {0, 20}, {0, 6}, {1, 3}, {1, 3}}
 	p := s.RecordsOf("t", encoding.Page)
 	p.Timeout = time.Minute
@@ -128,8 +122,7 @@ func TestRecordsWithoutMemory(t *testing.T) {
 	if done == 0 || done == len(ids) || len(got) != done {
 		t.Errorf("%d of %d done, %d records", done, len(ids), len(got))
 	}
-	all, err := s.fetch.Reserve(s.fetch.Limit() - s.fetch.Used())
-	must.NoError(t, err)
+	all := must.Get(s.fetch.Reserve(s.fetch.Limit() - s.fetch.Used()))(t)
 	p = s.RecordsOf("t", encoding.Page)
 	if done, _, err := p.Collect(t.Context(), ids); done != 0 || !lacksMemory(err) {
 		t.Errorf("without memory: %d, %v", done, err)
@@ -145,8 +138,7 @@ func TestCompactedRecordIsGone(t *testing.T) {
 	record.Patch(data, 0, 1)
 	for name, keep := range map[string]int64{"the last": 2, "the first": 0, "none": -1} {
 		var c record.Compactor
-		left, _, err := c.Append(nil, data, func(e *record.CompactEntry) bool { return e.Offset == keep })
-		must.NoError(t, err)
+		left, _ := must.Get2(c.Append(nil, data, func(e *record.CompactEntry) bool { return e.Offset == keep }))(t)
 		part := broker.FetchedPart{HighWatermark: 3, Chunks: []broker.Chunk{{Base: 0, End: 3, Size: int64(len(left)), Parts: [][]byte{left}}}}
 		for offset := range int64(3) {
 			p := s.RecordsOf("t", encoding.Page)
@@ -166,9 +158,7 @@ func TestReadOneRecord(t *testing.T) {
 	s, b := source(t, 64<<20)
 	produce(t, b, 1, record.Zstd, "a", "b")
 	produce(t, b, 1, record.None, "c")
-	if _, err := b.Trim(t.Context(), "t", 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Trim(t.Context(), "t", 1, 1))(t)
 	for offset, want := range []string{"", "b", "c", ""} {
 		g := s.New("t", 1)
 		g.Offset = int64(offset)

@@ -212,11 +212,8 @@ func TestSequentialRequests(t *testing.T) {
 		case 3:
 			text, want = strings.Replace("GET /topics HTTP/1.1\r\n"+validHead+"\r\n", canary, "no", 1), http.StatusUnauthorized
 		}
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(in, nil)
-		must.NoError(t, err)
+		must.Get(io.WriteString(conn, text))(t)
+		resp := must.Get(http.ReadResponse(in, nil))(t)
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != want {
 			t.Fatalf("request %d: %d %s %v", i, resp.StatusCode, body, err)

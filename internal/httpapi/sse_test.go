@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -27,15 +28,13 @@ func (s *server) events(ctx context.Context, query, last string) <-chan event {
 
 func (s *server) eventsAs(ctx context.Context, key, query, last string) <-chan event {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.addr+"/records?"+query, nil)
-	must.NoError(s.t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, "GET", "http://"+s.addr+"/records?"+query, nil))(s.t)
 	req.Header.Set("Authorization", key)
 	req.Header.Set("Accept", api.EventStream)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	resp, err := s.client.Do(req)
-	must.NoError(s.t, err)
+	resp := must.Get(s.client.Do(req))(s.t)
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != api.EventStream || resp.Header.Get(api.HeaderEpoch) == "" {
 		s.t.Fatalf("%v", resp)
 	}
@@ -189,9 +188,7 @@ func TestEventStreamFaults(t *testing.T) {
 		}
 	}
 	a := s.do(call{method: "GET", path: "/records?topic-name=t", header: map[string]string{"Accept": api.EventStream, "Last-Event-ID": "x"}})
-	if a.problem(t).Field != "Last-Event-ID" {
-		t.Errorf("%s", a)
-	}
+	check.Equalf(t, a.problem(t).Field, "Last-Event-ID", "%s", a)
 	// Deleting a topic ends the stream with an error event.
 	ch := s.events(t.Context(), "topic-name=t&offset=0", "")
 	wantEvent(t, ch, 0, "a")

@@ -9,6 +9,8 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // stampedServer is a broker with a topic t that has a key index and timestamp-type=LogAppendTime.
@@ -50,9 +52,7 @@ func TestAppendTimeInEveryEncoding(t *testing.T) {
 		s.mustPost("topic-name=t", c.kind, c.body)
 	}
 	want := s.appendTimes()
-	if len(want) != 13 {
-		t.Fatalf("%d records", len(want))
-	}
+	must.Equalf(t, len(want), 13, "records")
 	check := func(form string, offset, at int64) {
 		t.Helper()
 		if at != want[offset] {
@@ -128,9 +128,7 @@ func TestClientsCannotSetAppendTime(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.appendTimes()); n != 1 {
-		t.Errorf("%d records", n)
-	}
+	check.Equalf(t, len(s.appendTimes()), 1, "records")
 }
 
 // TestRetryOfAStampedBatch: a retry with the same bytes is a duplicate, although the stored batch
@@ -144,9 +142,7 @@ func TestRetryOfAStampedBatch(t *testing.T) {
 	for range 3 {
 		var again api.Produced
 		s.must(201, s.post("topic-name=t", api.RecordBatch, string(b)), &again)
-		if *again.FirstOffset != *first.FirstOffset {
-			t.Errorf("%+v, then %+v", first, again)
-		}
+		check.Equalf(t, *again.FirstOffset, *first.FirstOffset, "%+v, then %+v", first, again)
 	}
 	if after := s.records("t", 0); !bytes.Equal(asJSON(after), asJSON(before)) || len(after) != 1 || after[0].Timestamp != s.appendTimes()[0] {
 		t.Errorf("%+v, then %+v", before, after)
@@ -171,9 +167,7 @@ func TestTimestampTypeIsASetting(t *testing.T) {
 		return topic.Settings
 	}
 	for given, want := range map[string]string{`"append"`: "LogAppendTime", `"LogAppendTime"`: "LogAppendTime", `"create"`: "CreateTime", `"CreateTime"`: "CreateTime", `null`: ""} {
-		if got := settings(given)["timestamp-type"]; got != want {
-			t.Errorf("%s is %q, want %q", given, got, want)
-		}
+		check.Equalf(t, settings(given)["timestamp-type"], want, "%s", given)
 	}
 	settings(`"create"`)
 	s.mustPost("topic-name=t", api.JSON, `{"value":"a","timestamp":5}`)

@@ -20,8 +20,7 @@ func TestStats(t *testing.T) {
 	if s.must(200, s.get("/stats"), &off); off.Reason == "" || len(off.Series) != 0 {
 		t.Errorf("without statistics: %+v, want a reason", off)
 	}
-	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus)
-	must.NoError(t, err)
+	sampler := must.Get(stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus))(t)
 	t.Cleanup(sampler.Close)
 	s.api.o.Stats = sampler
 	for path, want := range map[string]struct{ step, times int }{

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -70,17 +71,11 @@ func TestOffsetsAtATime(t *testing.T) {
 		"500&partition=1":                  "1:0@500",
 		"500&partition=0&topic-name-2=any": "0:4@900",
 	} {
-		if got := s.offsetsAt("topic-name=t&time=" + at); got != want {
-			t.Errorf("at %s: %s, want %s", at, got, want)
-		}
+		check.Equalf(t, s.offsetsAt("topic-name=t&time="+at), want, "at %s", at)
 	}
 	s.must(200, s.send("POST", "/topic/trim?topic-name=t&partition=0&offset=2", ""), nil)
-	if got := s.offsetsAt("topic-name=t&time=0"); got != "0:2@200 1:0@500" {
-		t.Errorf("after a trim: %s", got)
-	}
-	if got := s.offsetsAt("topic-name=t&time=earliest"); got != "0:2@- 1:0@-" {
-		t.Errorf("earliest after a trim: %s", got)
-	}
+	check.Equalf(t, s.offsetsAt("topic-name=t&time=0"), "0:2@200 1:0@500", "after a trim")
+	check.Equalf(t, s.offsetsAt("topic-name=t&time=earliest"), "0:2@- 1:0@-", "earliest after a trim")
 }
 
 func TestOffsetsAtATimeRefused(t *testing.T) {
@@ -114,15 +109,12 @@ func TestOffsetsAtATimeNeedMemory(t *testing.T) {
 	data, _ := recordtest.Encode([]record.Record{{Timestamp: 7, Value: value}}, record.EncodeOptions{Compression: record.Zstd})
 	s.mustPost("topic-name=t", api.RecordBatch, string(data))
 	class := s.budget.Class(budget.Fetch)
-	all, err := class.Reserve(class.Limit() - 1<<20)
-	must.NoError(t, err)
+	all := must.Get(class.Reserve(class.Limit() - 1<<20))(t)
 	if p := s.get("/topic/offsets?topic-name=t&time=7").problem(t); p.Code != api.OverBudget {
 		t.Errorf("%+v", p)
 	}
 	all.Release()
-	if got := s.offsetsAt("topic-name=t&time=7"); got != "0:0@7" {
-		t.Error(got)
-	}
+	check.Equal(t, s.offsetsAt("topic-name=t&time=7"), "0:0@7")
 }
 
 // TestOffsetsAtATimeOfTheFuture: without a record the offset is the end that later records follow.
@@ -130,7 +122,5 @@ func TestOffsetsAtATimeOfTheFuture(t *testing.T) {
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a\nb")
 	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	if got := s.offsetsAt("topic-name=t&time=" + at); got != "0:2@-" {
-		t.Error(got)
-	}
+	check.Equal(t, s.offsetsAt("topic-name=t&time="+at), "0:2@-")
 }

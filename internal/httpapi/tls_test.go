@@ -29,8 +29,7 @@ func tlsPort(t testing.TB, log *slog.Logger, wanted bool) (*tlsport.Port, *tls.C
 func secure(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
 	t.Helper()
 	authority, set := testenv.NewAuthority(t), metrics.NewSet()
-	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
-	must.NoError(t, err)
+	cert := must.Get(tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set))(t)
 	return tlsport.NewPort(tlsport.Options{Name: "http", Certificate: cert, Protocols: []string{"http/1.1"}, Logger: log, Metrics: set}), authority.Trusted()
 }
 

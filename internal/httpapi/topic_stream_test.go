@@ -11,6 +11,8 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // placed decodes an event of a topic's stream.
@@ -86,18 +88,14 @@ func TestTopicStreamResumes(t *testing.T) {
 		for range min(700, 3*each-i) {
 			e := next(t, ch)
 			r := placed(t, e)
-			if r.Offset != seen[r.Partition] {
-				t.Fatalf("after %q: partition %d, offset %d, want %d", last, r.Partition, r.Offset, seen[r.Partition])
-			}
+			must.Equalf(t, r.Offset, seen[r.Partition], "after %q: partition %d, offset", last, r.Partition)
 			seen[r.Partition]++
 			last = e.id
 			i++
 		}
 		cancel()
 	}
-	if last != fmt.Sprintf("0:%d,1:%d,2:%d", each, each, each) {
-		t.Errorf("the last ID is %s", last)
-	}
+	check.Equalf(t, last, fmt.Sprintf("0:%d,1:%d,2:%d", each, each, each), "the last ID")
 }
 
 // TestTopicStreamIsFair: a partition with many records does not delay another one, whichever is

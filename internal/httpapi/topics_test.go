@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func (s *server) put(topic, body string, header ...string) *answered {
@@ -34,9 +35,7 @@ func TestTopicLifecycle(t *testing.T) {
 		!strings.Contains(string(a.body), `"latest_commit_at":"0001-01-01T00:00:00Z"`) {
 		t.Fatalf("%s", a)
 	}
-	if got := fmt.Sprint(topic.Settings); got != "map[key-index:true retention-bytes:1048576 retention-time:168h0m0s]" {
-		t.Errorf("settings %s", got)
-	}
+	check.Equalf(t, fmt.Sprint(topic.Settings), "map[key-index:true retention-bytes:1048576 retention-time:168h0m0s]", "settings")
 	s.mustPost("topic-name=b&partition=1", api.TextPlain, "x\ny\nz")
 	s.mustPost("topic-name=a", api.TextPlain, "x")
 

@@ -79,10 +79,8 @@ func FuzzTriggerSpec(f *testing.F) {
 		if err != nil || fault != nil {
 			t.Fatal(err, fault)
 		}
-		shownAs, err := shown(&trigger.Head{}, stored)
-		must.NoError(t, err)
-		answer, err := json.Marshal(shownAs)
-		must.NoError(t, err)
+		shownAs := must.Get(shown(&trigger.Head{}, stored))(t)
+		answer := must.Get(json.Marshal(shownAs))(t)
 		if d.Deliver != nil {
 			w, err := webhook.ParseDelivery(d.Deliver)
 			if err != nil || shownAs.Deliver == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -36,10 +37,8 @@ func (s *server) putTrigger(status int, id, body string) (out api.TriggerStored)
 func (s *server) delivery(id string) []byte {
 	s.t.Helper()
 	e := s.api.o.Triggers
-	_, stored, err := e.Stored(s.t.Context(), id)
-	must.NoError(s.t, err)
-	text, err := e.Opened(&stored.Definition)
-	must.NoError(s.t, err)
+	_, stored := must.Get2(e.Stored(s.t.Context(), id))(s.t)
+	text := must.Get(e.Opened(&stored.Definition))(s.t)
 	return text
 }
 
@@ -137,9 +136,7 @@ func TestTriggerLifecycle(t *testing.T) {
 	for path, status := range map[string]string{"/pause": "paused", "/resume": "active"} {
 		var got api.Trigger
 		s.must(200, s.send("POST", "/triggers/no-x"+path, ""), &got)
-		if got.Status != status {
-			t.Errorf("%s: %+v", path, got)
-		}
+		check.Equalf(t, got.Status, status, "%s: %+v", path, got)
 	}
 	s.must(200, s.send("POST", "/triggers/no-x/pause", ""), nil)
 	changed := s.putTrigger(200, "no-x", `{"expr":{"then":[{"event":"created"},{"event":"b"}]}}`)

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -16,9 +17,7 @@ import (
 func oldServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	store := objstore.NewMemory()
-	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.OldBucket(t.Context(), store))(t)
 	return start(t, append(change, func(c *setup) { c.store = store })...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -70,14 +71,10 @@ func TestAuthorizedOperations(t *testing.T) {
 		}
 		d := kmsg.NewPtrDescribeClusterRequest()
 		d.IncludeClusterAuthorizedOperations = ask
-		if got := c.ask(d, 1).(*kmsg.DescribeClusterResponse).ClusterAuthorizedOperations; got != ofCluster {
-			t.Errorf("DescribeCluster: %d, want %d", got, ofCluster)
-		}
+		check.Equalf(t, c.ask(d, 1).(*kmsg.DescribeClusterResponse).ClusterAuthorizedOperations, ofCluster, "DescribeCluster")
 	}
 	got := c.ask(kmsg.NewPtrDescribeTopicPartitionsRequest(), 0).(*kmsg.DescribeTopicPartitionsResponse)
-	if got.Topics[0].AuthorizedOperations != 3576 {
-		t.Errorf("DescribeTopicPartitions: %+v", got)
-	}
+	check.Equalf(t, got.Topics[0].AuthorizedOperations, 3576, "DescribeTopicPartitions: %+v", got)
 }
 
 // TestConfigResources: the list has the topics and the broker, filtered by type.
@@ -103,9 +100,7 @@ func TestConfigResources(t *testing.T) {
 		for _, g := range resp.ConfigResources {
 			list = append(list, fmt.Sprintf("%d %s", g.Type, g.Name))
 		}
-		if got := fmt.Sprint(resp.ErrorCode, " ", list); got != x.want {
-			t.Errorf("v%d of %v: %s, want %s", x.version, x.types, got, x.want)
-		}
+		check.Equalf(t, fmt.Sprint(resp.ErrorCode, " ", list), x.want, "v%d of %v", x.version, x.types)
 	}
 }
 
@@ -163,9 +158,7 @@ func TestDefaultPartitions(t *testing.T) {
 	s := serve(t, openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.DefaultPartitions = 4 }), kafka.Options{})
 	a, ctx := admin(t, s), t.Context()
 	for name, partitions := range map[string]int32{"left": -1, "said": 2} {
-		if _, err := a.CreateTopic(ctx, partitions, -1, nil, name); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(a.CreateTopic(ctx, partitions, -1, nil, name))(t)
 	}
 	r := kmsg.NewPtrMetadataRequest()
 	r.AllowAutoTopicCreation = true

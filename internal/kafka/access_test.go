@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -62,8 +62,7 @@ func (g *guarded) wait(d time.Duration) {
 // token creates a principal that lives for an hour.
 func (g *guarded) token(id string, rules ...access.Rule) string {
 	g.t.Helper()
-	_, token, err := g.a.CreateToken(g.t.Context(), g.a.Root(), auth.TokenSpec{ID: id, Rules: rules, Expires: g.clock().Add(time.Hour)})
-	must.NoError(g.t, err)
+	_, token := must.Get2(g.a.CreateToken(g.t.Context(), g.a.Root(), auth.TokenSpec{ID: id, Rules: rules, Expires: g.clock().Add(time.Hour)}))(g.t)
 	return token
 }
 
@@ -89,8 +88,7 @@ func (c *raw) loginAs(user, password string) *kmsg.SASLAuthenticateResponse {
 // clientAs is client with another login.
 func (g *guarded) clientAs(mechanism sasl.Mechanism, opts ...kgo.Opt) *kgo.Client {
 	g.t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(g.addr), kgo.SASL(mechanism), kgo.MetadataMinAge(10 * time.Millisecond)}, opts...)...)
-	must.NoError(g.t, err)
+	c := must.Get(kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(g.addr), kgo.SASL(mechanism), kgo.MetadataMinAge(10 * time.Millisecond)}, opts...)...))(g.t)
 	g.t.Cleanup(c.Close)
 	return c
 }
@@ -181,9 +179,7 @@ func TestRightsOfEveryKey(t *testing.T) {
 		t.Run(k.Key.Name(), func(t *testing.T) {
 			g := &guarded{t: t, served: g.served, a: g.a, now: g.clock()}
 			topic, group, id := "topic-"+k.Key.Name(), "group-"+k.Key.Name(), "p"+k.Key.Name()
-			if _, err := g.b.CreateTopic(t.Context(), topic, broker.TopicSpec{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.b.CreateTopic(t.Context(), topic, broker.TopicSpec{}))(t)
 			var right, wrong []access.Rule
 			for _, n := range k.Needs {
 				names := map[access.ResourceType]string{access.Topic: topic, access.Group: group, access.Cluster: access.ClusterName}
@@ -251,16 +247,11 @@ func TestAccessTools(t *testing.T) {
 	produce := func() error {
 		return ann.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("v")}).FirstErr()
 	}
-	if err := produce(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		t.Errorf("produce without a rule: %v", err)
-	}
+	check.ErrorIsf(t, produce(), kerr.TopicAuthorizationFailed, "produce without a rule")
 	allow := kadm.NewACLs().Topics("ord").Groups("readers").Allow("User:ann").AllowHosts().Operations(kadm.OpRead, kadm.OpWrite).ResourcePatternType(kadm.ACLPatternPrefixed)
-	created, err := a.CreateACLs(ctx, allow)
-	must.NoError(t, err)
+	created := must.Get(a.CreateACLs(ctx, allow))(t)
 	for _, c := range created {
-		if invalid := c.Type == kmsg.ACLResourceTypeGroup && c.Operation == kadm.OpWrite; (c.Err != nil) != invalid {
-			t.Errorf("create %+v", c)
-		}
+		check.Equalf(t, c.Err != nil, c.Type == kmsg.ACLResourceTypeGroup && c.Operation == kadm.OpWrite, "create %+v", c)
 	}
 	if err := produce(); err != nil {
 		t.Errorf("produce with a rule: %v", err)
@@ -277,17 +268,14 @@ func TestAccessTools(t *testing.T) {
 	if err != nil || len(deleted) == 0 || len(deleted[0].Deleted) != 2 {
 		t.Errorf("deleted %+v %v", deleted, err)
 	}
-	if err := produce(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		t.Errorf("produce after the rule was deleted: %v", err)
-	}
+	check.ErrorIsf(t, produce(), kerr.TopicAuthorizationFailed, "produce after the rule was deleted")
 }
 
 // TestRotatedTokens: while two tokens are valid, each works with each mechanism, and only as itself.
 func TestRotatedTokens(t *testing.T) {
 	g, ctx := guard(t), t.Context()
 	first := g.token("orders")
-	_, second, err := g.a.RotateToken(ctx, g.a.Root(), "orders", time.Hour)
-	must.NoError(t, err)
+	_, second := must.Get2(g.a.RotateToken(ctx, g.a.Root(), "orders", time.Hour))(t)
 	for _, token := range []string{first, second, "wrong"} {
 		for _, mechanism := range []sasl.Mechanism{
 			plain.Auth{User: "orders", Pass: token}.AsMechanism(),
@@ -412,14 +400,10 @@ func TestRefusedAnswers(t *testing.T) {
 	}
 	names := kmsg.NewPtrDeleteTopicsRequest()
 	names.TopicNames = []string{"hidden"}
-	if got := c.ask(names, 5).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode; got != kerr.TopicAuthorizationFailed.Code {
-		t.Errorf("DeleteTopics without Describe: code %d", got)
-	}
+	check.Equalf(t, c.ask(names, 5).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kerr.TopicAuthorizationFailed.Code, "DeleteTopics without Describe: code")
 	acls := kmsg.NewPtrDescribeACLsRequest()
 	acls.ResourceType, acls.ResourcePatternType, acls.Operation, acls.PermissionType = kmsg.ACLResourceTypeAny, kmsg.ACLResourcePatternTypeAny, 99, kmsg.ACLPermissionTypeAny
-	if got := root.ask(acls, 2).(*kmsg.DescribeACLsResponse).ErrorCode; got != kerr.InvalidRequest.Code {
-		t.Errorf("DescribeAcls of operation 99: code %d", got)
-	}
+	check.Equalf(t, root.ask(acls, 2).(*kmsg.DescribeACLsResponse).ErrorCode, kerr.InvalidRequest.Code, "DescribeAcls of operation 99: code")
 	users := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
 	users.Deletions = []kmsg.AlterUserSCRAMCredentialsRequestDeletion{{Mechanism: 1}}
 	if got := root.ask(users, 0).(*kmsg.AlterUserSCRAMCredentialsResponse).Results[0].ErrorCode; got != kerr.UnacceptableCredential.Code {
@@ -462,9 +446,7 @@ func showsOperations(t *testing.T, c *raw) {
 	var codes []int16
 	for _, of := range page.Topics {
 		codes = append(codes, of.ErrorCode)
-		if refused := of.ErrorCode != 0; (of.AuthorizedOperations < 0) != refused {
-			t.Errorf("DescribeTopicPartitions: %+v", of)
-		}
+		check.Equalf(t, of.AuthorizedOperations < 0, of.ErrorCode != 0, "DescribeTopicPartitions: %+v", of)
 	}
 	refused := kerr.TopicAuthorizationFailed.Code
 	if !slices.Equal(codes, []int16{refused, refused, 0}) || page.NextCursor == nil || page.NextCursor.Topic != "mine" {

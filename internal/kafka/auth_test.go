@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -57,13 +58,9 @@ func TestUnauthenticatedRequests(t *testing.T) {
 		c.send(r, version)
 		c.ended()
 	}
-	if code := unauthenticated(t, s).login("wrong"); code != 58 {
-		t.Errorf("wrong password: %d", code)
-	}
+	check.Equalf(t, unauthenticated(t, s).login("wrong"), 58, "wrong password")
 	c := unauthenticated(t, s)
-	if code := c.login("wrong"); code != 58 {
-		t.Errorf("wrong password: %d", code)
-	}
+	check.Equalf(t, c.login("wrong"), 58, "wrong password")
 	c.ended()
 	// A request right after a wrong password gets no answer.
 	c = unauthenticated(t, s)
@@ -72,9 +69,7 @@ func TestUnauthenticatedRequests(t *testing.T) {
 	wrong := kmsg.NewPtrSASLAuthenticateRequest()
 	wrong.SASLAuthBytes = []byte("\x00u\x00wrong")
 	all := append(append(c.encode(hand, 1), c.encode(wrong, 2)...), c.encode(kmsg.NewPtrMetadataRequest(), 9)...)
-	if _, err := c.Write(all); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(all))(t)
 	c.receive(hand, 1, 1)
 	c.receive(wrong, 2, 2)
 	c.ended()
@@ -100,18 +95,14 @@ func TestUnknownVersions(t *testing.T) {
 	c := unauthenticated(t, s)
 	b := c.encode(kmsg.NewPtrApiVersionsRequest(), 4)
 	binary.BigEndian.PutUint16(b[6:], 99)
-	if _, err := c.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(b))(t)
 	if got := c.receive(kmsg.NewPtrApiVersionsRequest(), 0, 1).(*kmsg.ApiVersionsResponse); got.ErrorCode != 35 || len(got.ApiKeys) < 15 {
 		t.Errorf("%+v", got)
 	}
 	c.login(apiKey)
 	b = c.encode(kmsg.NewPtrMetadataRequest(), 9)
 	binary.BigEndian.PutUint16(b[6:], 99)
-	if _, err := c.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(b))(t)
 	c.ended()
 }
 
@@ -143,9 +134,7 @@ func TestHostileFrames(t *testing.T) {
 				if known {
 					c.login(apiKey)
 				}
-				if _, err := c.Write(f); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.Write(f))(t)
 				_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 				c.ended()
 			})
@@ -165,8 +154,7 @@ func TestScram(t *testing.T) {
 		"SCRAM-SHA-256": scram.Auth.AsSha256Mechanism, "SCRAM-SHA-512": scram.Auth.AsSha512Mechanism,
 	} {
 		for password, good := range map[string]bool{apiKey: true, "wrong": false, "": false} {
-			c, err := kgo.NewClient(kgo.SeedBrokers(s.addr), kgo.SASL(mechanism(scram.Auth{User: "anybody", Pass: password})), kgo.RequestRetries(0))
-			must.NoError(t, err)
+			c := must.Get(kgo.NewClient(kgo.SeedBrokers(s.addr), kgo.SASL(mechanism(scram.Auth{User: "anybody", Pass: password})), kgo.RequestRetries(0)))(t)
 			if err := c.Ping(t.Context()); (err == nil) != good {
 				t.Errorf("%s with %q: %v", name, password, err)
 			}
@@ -294,9 +282,7 @@ func TestSASLWithoutHeads(t *testing.T) {
 	if got := c.ask(hand, 0).(*kmsg.SASLHandshakeResponse); got.ErrorCode != 33 {
 		t.Errorf("%+v", got)
 	}
-	if code := c.login(apiKey); code != 0 {
-		t.Errorf("the next mechanism: %d", code)
-	}
+	check.Equalf(t, c.login(apiKey), 0, "the next mechanism")
 }
 
 // withoutHeads is a client that has started SASL messages without heads.
@@ -314,22 +300,16 @@ func withoutHeads(t testing.TB, s *served, mechanism string) *raw {
 // message sends bytes with their length.
 func (c *raw) message(b []byte) {
 	c.t.Helper()
-	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)))(c.t)
 }
 
 // answer reads bytes with their length.
 func (c *raw) answer() []byte {
 	c.t.Helper()
 	length := make([]byte, 4)
-	if _, err := io.ReadFull(c, length); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(io.ReadFull(c, length))(c.t)
 	b := make([]byte, binary.BigEndian.Uint32(length))
-	if _, err := io.ReadFull(c, b); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(io.ReadFull(c, b))(c.t)
 	return b
 }
 
@@ -359,8 +339,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 			}
 			server := string(say("n,,n=u,r=mine").SASLAuthBytes) // r=mine…,s=salt,i=8192
 			fields := strings.Split(server, ",")
-			salt, err := base64.StdEncoding.DecodeString(fields[1][2:])
-			must.NoError(t, err)
+			salt := must.Get(base64.StdEncoding.DecodeString(fields[1][2:]))(t)
 			last := "c=" + base64.StdEncoding.EncodeToString([]byte(c.head)) + ",r=" + c.nonce + fields[0][2:]
 			said := "n=u,r=mine," + server + "," + last
 			mac := func(key []byte, text string) []byte {
@@ -368,8 +347,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 				m.Write([]byte(text))
 				return m.Sum(nil)
 			}
-			salted, err := pbkdf2.Key(newHash, c.password, salt, access.TokenIterations, newHash().Size())
-			must.NoError(t, err)
+			salted := must.Get(pbkdf2.Key(newHash, c.password, salt, access.TokenIterations, newHash().Size()))(t)
 			proof, stored := mac(salted, "Client Key"), newHash()
 			stored.Write(proof)
 			for i, b := range mac(stored.Sum(nil), said) {

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // codecs are the compression codecs of the protocol.
@@ -40,9 +42,7 @@ func TestEveryCodec(t *testing.T) {
 				sent = append(sent, r)
 			}
 			for _, r := range p.ProduceSync(t.Context(), sent...) {
-				if r.Err != nil {
-					t.Fatal(r.Err)
-				}
+				must.NoError(t, r.Err)
 			}
 			got := consume(t, client(t, s, kgo.ConsumeTopics("codec-"+name)), len(sent))
 			for i, r := range got {

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestAppendCodes: each error of an append has a code that producers handle, and never
@@ -43,9 +44,7 @@ func TestAppendCodes(t *testing.T) {
 		context.Canceled:                       kerr.RequestTimedOut.Code,
 		&record.InvalidError{Field: record.FieldBatchBytes}: kerr.MessageTooLarge.Code,
 	} {
-		if got := appendCode(err); got != want {
-			t.Errorf("%v: %d, want %d", err, got, want)
-		}
+		check.Equalf(t, appendCode(err), want, "%v", err)
 	}
 	for _, f := range appendFaults {
 		if !slices.Contains(allowed, f.code.Code) {

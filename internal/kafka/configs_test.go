@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -20,8 +21,7 @@ func TestAlterConfigs(t *testing.T) {
 	topic(t, s.b, "t", broker.TopicSpec{Settings: map[string]string{"retention-time": "1h"}})
 	a, ctx := admin(t, s), t.Context()
 	now := func() string {
-		info, err := s.b.Topic(ctx, "t", false)
-		must.NoError(t, err)
+		info := must.Get(s.b.Topic(ctx, "t", false))(t)
 		return fmt.Sprint(info.Settings)
 	}
 	for i, c := range []struct {
@@ -91,9 +91,7 @@ func TestLogDirs(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	})
-	if n != 4 {
-		t.Errorf("%d partitions", n)
-	}
+	check.Equalf(t, n, 4, "partitions")
 	var some kadm.TopicsSet
 	some.Add("t", 1)
 	one, err := a.DescribeAllLogDirs(t.Context(), some)
@@ -138,9 +136,7 @@ func TestTopicPages(t *testing.T) {
 				if resp.NextCursor == nil {
 					break
 				}
-				if n != limit {
-					t.Fatalf("a page of %d, want %d", n, limit)
-				}
+				must.Equalf(t, n, limit, "a page of")
 				next := kmsg.NewDescribeTopicPartitionsRequestCursor()
 				next.Topic, next.Partition = resp.NextCursor.Topic, resp.NextCursor.Partition
 				r.Cursor = &next
@@ -149,9 +145,7 @@ func TestTopicPages(t *testing.T) {
 			if names != nil {
 				want += "none "
 			}
-			if got != want {
-				t.Errorf("by %d: %s, want %s", limit, got, want)
-			}
+			check.Equalf(t, got, want, "by %d", limit)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // joining is the heartbeat of a joining member.
@@ -63,9 +65,7 @@ func (s *server) consumerOffsets(epoch int32, id [16]byte) {
 		for v := int16(9); v <= 10; v++ {
 			as := kmsg.NewPtrJoinGroupResponse()
 			as.MemberID, as.Generation = c.member, c.epoch
-			if got := fmt.Sprint(s.commit(v, as, offsets("t", id, 3))); got != fmt.Sprint([]int16{c.want}) {
-				s.t.Errorf("%+v v%d: %s", c, v, got)
-			}
+			check.Equalf(s.t, fmt.Sprint(s.commit(v, as, offsets("t", id, 3))), fmt.Sprint([]int16{c.want}), "%+v v%d", c, v)
 			r := kmsg.NewPtrOffsetFetchRequest()
 			g := kmsg.NewOffsetFetchRequestGroup()
 			g.Group, g.MemberID, g.MemberEpoch = "g", &c.member, c.epoch

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -57,10 +58,8 @@ func (s *testSite) start() {
 		Broker: s.b, InitialDelay: 20 * time.Millisecond, SessionMin: time.Millisecond, Session: 2 * time.Second, Beat: 50 * time.Millisecond,
 		Logger: quiet,
 	})
-	s.k, err = kafka.New(s.b, kafka.Options{Auth: authority(s.t, s.b), Groups: s.c})
-	must.NoError(s.t, err)
-	l, err := net.Listen("tcp", s.addr)
-	must.NoError(s.t, err)
+	s.k = must.Get(kafka.New(s.b, kafka.Options{Auth: authority(s.t, s.b), Groups: s.c}))(s.t)
+	l := must.Get(net.Listen("tcp", s.addr))(s.t)
 	s.ended = make(chan error, 1)
 	k, ended := s.k, s.ended
 	go func() { ended <- k.Serve(context.Background(), l) }()
@@ -74,9 +73,7 @@ func (s *testSite) stop() {
 	_ = s.b.Close(dead)
 	_ = s.k.Close(dead)
 	s.c.Close()
-	if err := <-s.ended; err != nil {
-		s.t.Error(err)
-	}
+	check.NoError(s.t, <-s.ended)
 }
 
 // takeover starts another broker while this one still answers, and stops this one after while.
@@ -407,9 +404,7 @@ func (c *consumers) check(wrote map[position]string, members ...*consumer) {
 		c.s.t.Fatalf("%+v, %v", info, err)
 	}
 	for _, o := range info.Offsets {
-		if o.Offset != ends[o.Partition] {
-			c.s.t.Errorf("partition %d: committed offset %d, want %d", o.Partition, o.Offset, ends[o.Partition])
-		}
+		check.Equalf(c.s.t, o.Offset, ends[o.Partition], "partition %d: committed offset", o.Partition)
 	}
 	if len(c.failures) > 0 {
 		c.s.t.Fatal(c.failures)
@@ -419,9 +414,7 @@ func (c *consumers) check(wrote map[position]string, members ...*consumer) {
 
 func (s *testSite) topic(partitions int) {
 	s.t.Helper()
-	if _, err := s.b.CreateTopic(s.t.Context(), "t", broker.TopicSpec{Partitions: partitions}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Get(s.b.CreateTopic(s.t.Context(), "t", broker.TopicSpec{Partitions: partitions}))(s.t)
 }
 
 // protocols are the rebalance protocols: eager and cooperative ones of classic groups, and the
@@ -448,9 +441,7 @@ func TestMembersJoinLeaveAndCrash(t *testing.T) {
 			c.until("three share", c.shared(4, 3))
 			a.kill()
 			c.until("two are left", c.shared(4, 2))
-			if _, err := s.b.UpdateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 7}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.b.UpdateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 7}))(t)
 			p.parts <- 7
 			c.until("the added partitions are read", c.shared(7, 2))
 			b.leave()
@@ -664,7 +655,5 @@ func TestAdministration(t *testing.T) {
 	if lag := lags["g"]; err != nil || lag.Error() != nil || lag.Lag.Total() == 0 {
 		t.Fatalf("%+v %v", lags, err)
 	}
-	if _, err := adm.DeleteGroup(ctx, "g"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(adm.DeleteGroup(ctx, "g"))(t)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -22,8 +23,7 @@ import (
 // consumer on the same network reads them all.
 func TestCuts(t *testing.T) {
 	const seed = 20
-	wire, err := faultproxy.NewWire(seed)
-	must.NoError(t, err)
+	wire := must.Get(faultproxy.NewWire(seed))(t)
 	t.Cleanup(wire.Close)
 	s := serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{Advertised: wire.Address(), Step: time.Second})
 	wire.SetTarget(s.addr)
@@ -66,9 +66,7 @@ func TestCuts(t *testing.T) {
 					told[string(r.Value)] = [2]int64{int64(r.Partition), r.Offset}
 				})
 			}
-			if err := c.Flush(ctx); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, c.Flush(ctx))
 		})
 	}
 	var got []*kgo.Record

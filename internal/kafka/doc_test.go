@@ -14,8 +14,7 @@ import (
 // TestDocumentedKeys: the table of docs/reference/kafka.md has every API key with its versions, in
 // order, and a description.
 func TestDocumentedKeys(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/reference/kafka.md")
-	must.NoError(t, err)
+	doc := must.Get(os.ReadFile("../../docs/reference/kafka.md"))(t)
 	var rows []string
 	for line := range strings.Lines(string(doc)) {
 		if cells := strings.Split(line, "|"); len(cells) == 6 && strings.Trim(cells[1], " 0123456789") == "" && strings.TrimSpace(cells[1]) != "" {

@@ -15,8 +15,7 @@ import (
 func store(t testing.TB, s *served, ref broker.TopicRef, partition int32, batches ...[]byte) (stored []byte) {
 	t.Helper()
 	for _, b := range batches {
-		sum, err := record.Check(b, record.Limits{})
-		must.NoError(t, err)
+		sum := must.Get(record.Check(b, record.Limits{}))(t)
 		sent := append([]byte(nil), b...)
 		base := brokertest.Send(t, s.b, broker.Append{Topic: ref.Name, Partition: partition, Data: sent, Summary: sum, ExpectedOffset: -1})
 		record.Patch(b, base, int32(s.b.Epoch()))
@@ -31,9 +30,7 @@ func TestFetchVersions(t *testing.T) {
 	ref := topic(t, s.b, "t", broker.TopicSpec{Partitions: 3})
 	first := store(t, s, ref, 0, batch(t, nil, "a", "b"), batch(t, nil, "c"))
 	third := store(t, s, ref, 2, batch(t, nil, "d"))
-	if _, err := s.b.Trim(t.Context(), "t", 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.b.Trim(t.Context(), "t", 0, 1))(t)
 	c := dial(t, s)
 	for version := int16(4); version <= 18; version++ {
 		for isolation := range int8(2) {
@@ -72,9 +69,7 @@ func TestFetchErrors(t *testing.T) {
 	s := memory(t)
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
 	store(t, s, ref, 0, batch(t, nil, "a"), batch(t, nil, "b"))
-	if _, err := s.b.Trim(t.Context(), "t", 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.b.Trim(t.Context(), "t", 0, 1))(t)
 	c := dial(t, s)
 	epoch := int32(s.b.Epoch())
 	for name, f := range map[string]struct {

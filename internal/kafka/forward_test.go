@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -46,9 +47,7 @@ func TestChangesAtAStandby(t *testing.T) {
 		m.Topics = append(m.Topics, topic)
 		return len(raw.ask(m, 9).(*kmsg.MetadataResponse).Topics[0].Partitions)
 	}
-	if got := partitions(); got != 2 {
-		t.Errorf("%d partitions of a topic that was created here, want 2", got)
-	}
+	check.Equalf(t, partitions(), 2, "partitions of a topic that was created here")
 	more := kmsg.NewCreatePartitionsRequestTopic()
 	more.Topic, more.Count = name, 3
 	grow := kmsg.NewPtrCreatePartitionsRequest()
@@ -56,9 +55,7 @@ func TestChangesAtAStandby(t *testing.T) {
 	if got := raw.ask(grow, 3).(*kmsg.CreatePartitionsResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := partitions(); got != 3 {
-		t.Errorf("%d partitions, want 3", got)
-	}
+	check.Equalf(t, partitions(), 3, "partitions")
 	set := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 	set.Name, set.Value = "retention.ms", kmsg.StringPtr("3600000")
 	of := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -93,9 +90,7 @@ func TestChangesAtAStandby(t *testing.T) {
 	if got := raw.ask(remove, 5).(*kmsg.DeleteTopicsResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := partitions(); got != 0 {
-		t.Errorf("%d partitions of a deleted topic", got)
-	}
+	check.Equalf(t, partitions(), 0, "partitions of a deleted topic")
 }
 
 // TestTopicsAreCreatedFromAStandby: Metadata creates a missing topic at the leader.
@@ -125,9 +120,7 @@ func TestRightsAtAStandby(t *testing.T) {
 	_, token, err := leader.a.CreateToken(t.Context(), leader.a.Root(), auth.TokenSpec{ID: "ann", Rules: []access.Rule{rule(access.Topic, "mine", access.Create)}})
 	must.NoError(t, err)
 	raw := unauthenticated(t, standby.served)
-	if code := raw.loginAs("ann", token).ErrorCode; code != 0 {
-		t.Fatalf("login: %d", code)
-	}
+	must.Equalf(t, raw.loginAs("ann", token).ErrorCode, 0, "login")
 	for name, code := range map[string]int16{"mine": 0, "other": 29} {
 		if got := raw.ask(createTopic(name), 7).(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != code {
 			t.Errorf("%s: %+v", name, got)
@@ -188,18 +181,14 @@ func TestForwardingWithTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCrew(t, objstore.NewMemory(), 2, func(o *kafka.Options) {
 				set := metrics.NewSet()
-				cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), quiet, set)
-				must.NoError(t, err)
+				cert := must.Get(tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), quiet, set))(t)
 				o.Port = tlsport.NewPort(tlsport.Options{Name: "kafka", Certificate: cert, Logger: quiet, Metrics: set})
 				o.ClusterTLS = x.trusts
 			})
-			conn, err := tls.Dial("tcp", c.mates[1].addr, authority.Trusted())
-			must.NoError(t, err)
+			conn := must.Get(tls.Dial("tcp", c.mates[1].addr, authority.Trusted()))(t)
 			defer conn.Close()
 			raw := &raw{t: t, Conn: conn}
-			if code := raw.login(apiKey); code != 0 {
-				t.Fatalf("login: %d", code)
-			}
+			must.Equalf(t, raw.login(apiKey), 0, "login")
 			if got := raw.ask(createTopic("t"), 7).(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != x.code {
 				t.Errorf("%+v", got)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -60,9 +61,7 @@ func servePipes(f *testing.F) *piped {
 	ctx := context.Background()
 	go func() { done <- k.Serve(ctx, s.pipes) }()
 	f.Cleanup(func() {
-		if err := errors.Join(k.Close(context.Background()), <-done); err != nil {
-			f.Error(err)
-		}
+		check.NoError(f, errors.Join(k.Close(context.Background()), <-done))
 	})
 	return s
 }
@@ -123,9 +122,7 @@ func enveloped(key, version int16, flexible bool, body []byte) []byte {
 // decode or ends the connection. The next client is served.
 func FuzzServer(f *testing.F) {
 	s := servePipes(f)
-	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 2}))(f)
 	apis := append(offered(f, s), kmsg.ApiVersionsResponseApiKey{ApiKey: int16(kmsg.Envelope)})
 	for i, a := range apis {
 		for version := a.MinVersion; version <= a.MaxVersion; version++ {
@@ -188,9 +185,7 @@ func offered(f *testing.F, s *piped) []kmsg.ApiVersionsResponseApiKey {
 // sets.
 func FuzzRecordBatch(f *testing.F) {
 	s := servePipes(f)
-	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 1}))(f)
 	for codec := record.Compression(0); codec <= record.Zstd; codec++ {
 		for _, n := range []int{1, 3} {
 			recs := make([]record.Record, n)
@@ -234,9 +229,7 @@ func FuzzRecordBatch(f *testing.F) {
 		}
 		q := resp.Topics[0].Partitions[0]
 		if q.ErrorCode != 0 {
-			if q.BaseOffset != -1 {
-				t.Fatalf("code %d with offset %d", q.ErrorCode, q.BaseOffset)
-			}
+			must.Equalf(t, q.BaseOffset, -1, "code %d with offset", q.ErrorCode)
 			return
 		}
 		stored(t, s, q.BaseOffset, batch)
@@ -256,8 +249,7 @@ func stored(t *testing.T, s *piped, from int64, batch []byte) {
 		back = append(back, p...)
 	}
 	const places = 21 // first fields: base offset, length, epoch, magic, checksum
-	first, _, err := record.Split(back)
-	must.NoError(t, err)
+	first, _ := must.Get2(record.Split(back))(t)
 	if n := min(len(first), len(batch)); n <= places || !bytes.Equal(first[places:n], batch[places:n]) {
 		t.Fatalf("stored %x of %x", first, batch)
 	}
@@ -285,9 +277,7 @@ func FuzzSASL(f *testing.F) {
 		c := s.dial(t)
 		hand := kmsg.NewPtrSASLHandshakeRequest()
 		hand.Mechanism = mechanism
-		if code := c.ask(hand, 1).(*kmsg.SASLHandshakeResponse).ErrorCode; code != 0 {
-			t.Fatal(code)
-		}
+		must.Equal(t, c.ask(hand, 1).(*kmsg.SASLHandshakeResponse).ErrorCode, 0)
 		believed := false
 		messages := [][]byte{first, second}
 		for i := 0; i < len(messages) && !believed; i++ {

@@ -61,8 +61,7 @@ func (s *server) kill() {
 
 func (s *server) topic(name string, partitions int) broker.TopicInfo {
 	s.t.Helper()
-	info, err := s.b.CreateTopic(s.t.Context(), name, broker.TopicSpec{Partitions: partitions})
-	must.NoError(s.t, err)
+	info := must.Get(s.b.CreateTopic(s.t.Context(), name, broker.TopicSpec{Partitions: partitions}))(s.t)
 	return info
 }
 
@@ -95,8 +94,7 @@ func finished[R kmsg.Response](s *server, version int16, finish framed.Finish) R
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	answer, err := finish(ctx)
-	must.NoError(s.t, err)
+	answer := must.Get(finish(ctx))(s.t)
 	answer.Release()
 	read := reflect.New(reflect.TypeFor[R]().Elem()).Interface().(R)
 	read.SetVersion(version)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -31,13 +32,9 @@ func TestGroupLifecycleInEveryVersion(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			if v == 0 { // v0 has no member ID, so the commit is that of a non-member
-				if got := fmt.Sprint(s.commit(0, a, offsets("t", id, 3))); got != "[25]" {
-					t.Fatal(got)
-				}
+				must.Equal(t, fmt.Sprint(s.commit(0, a, offsets("t", id, 3))), "[25]")
 			}
-			if got := fmt.Sprint(s.commit(max(1, v), a, offsets("t", id, 3, 4))); got != "[0 0]" {
-				t.Fatal(got)
-			}
+			must.Equal(t, fmt.Sprint(s.commit(max(1, v), a, offsets("t", id, 3, 4))), "[0 0]")
 			s.fetched(v, id)
 			s.described(v, a)
 			s.leave(v, a)
@@ -113,9 +110,7 @@ func (s *server) fetched(v int16, id [16]byte) {
 			}
 		}
 	}
-	if want := " g(0) 1=4m:0 0=3m:0 5=-1:0 g(0) 0=3m:0 1=4m:0 none(0) g(0)"; said != want {
-		s.t.Fatalf("%s, want %s", said, want)
-	}
+	must.Equal(s.t, said, " g(0) 1=4m:0 0=3m:0 5=-1:0 g(0) 0=3m:0 1=4m:0 none(0) g(0)")
 }
 
 func (s *server) described(v int16, a *kmsg.JoinGroupResponse) {
@@ -192,9 +187,7 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		{"offset", 9, offsets("t", id, -1025), "[42]"},
 		{"nothing", 9, nil, "[]"},
 	} {
-		if got := fmt.Sprint(s.commit(c.version, nil, c.topics)); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equalf(t, fmt.Sprint(s.commit(c.version, nil, c.topics)), c.want, "%s", c.name)
 	}
 	a := s.member(9)
 	stale := *a
@@ -203,9 +196,7 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		from *kmsg.JoinGroupResponse
 		want string
 	}{{a, "[0]"}, {nil, "[25]"}, {&stale, "[22]"}, {&kmsg.JoinGroupResponse{MemberID: "x", Generation: 1}, "[25]"}} {
-		if got := fmt.Sprint(s.commit(9, c.from, offsets("t", id, 5))); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.from, got, c.want)
-		}
+		check.Equalf(t, fmt.Sprint(s.commit(9, c.from, offsets("t", id, 5))), c.want, "%+v", c.from)
 	}
 	r := kmsg.NewPtrOffsetCommitRequest()
 	for name, want := range map[string]int16{"": 24, "g\n": 24} {
@@ -226,9 +217,7 @@ func TestNegativeOffsets(t *testing.T) {
 	store := objstore.NewMemory()
 	s := startOn(t, store)
 	id := [16]byte(s.topic("t", 3).ID)
-	if got := fmt.Sprint(s.commit(9, nil, offsets("t", id, -1, -2, -1024))); got != "[0 0 0]" {
-		t.Fatal(got)
-	}
+	must.Equal(t, fmt.Sprint(s.commit(9, nil, offsets("t", id, -1, -2, -1024))), "[0 0 0]")
 	fetch := kmsg.NewPtrOffsetFetchRequest()
 	fetch.Group, fetch.Topics = "g", []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0, 1, 2}}}
 	check := func() {
@@ -246,9 +235,7 @@ func TestNegativeOffsets(t *testing.T) {
 	check()
 	s = startOn(t, store) // reads the log
 	check()
-	if got := fmt.Sprint(s.commit(9, nil, offsets("t", id, 5, 0))); got != "[0 0]" {
-		t.Fatal(got)
-	}
+	must.Equal(t, fmt.Sprint(s.commit(9, nil, offsets("t", id, 5, 0))), "[0 0]")
 	if got := ask[*kmsg.OffsetFetchResponse](s, 7, fetch).Topics[0].Partitions; got[0].Offset != 5 || got[1].Offset != 0 || got[2].Offset != -1024 {
 		t.Errorf("%+v", got)
 	}
@@ -278,21 +265,15 @@ func TestOffsetsAreDeletedOfGroupsWithoutMembers(t *testing.T) {
 		}
 		return said
 	}
-	if got := codes(); got != "0 86 86 86 86 86" {
-		t.Fatal(got)
-	}
+	must.Equal(t, codes(), "0 86 86 86 86 86")
 	del := kmsg.NewPtrDeleteGroupsRequest()
 	del.Groups = []string{"g", ""}
 	if got := ask[*kmsg.DeleteGroupsResponse](s, 2, del); got.Groups[0].ErrorCode != 68 || got.Groups[1].ErrorCode != 69 {
 		t.Fatalf("%+v", got)
 	}
 	s.leave(5, a)
-	if got := codes(); got != "0 0 3 0 0 3" {
-		t.Fatal(got)
-	}
-	if len(s.b.Groups(t.Context())) != 0 {
-		t.Fatal("offsets are left")
-	}
+	must.Equal(t, codes(), "0 0 3 0 0 3")
+	must.Equalf(t, len(s.b.Groups(t.Context())), 0, "offsets are left")
 }
 
 func TestStaticMembersComeBack(t *testing.T) {
@@ -388,9 +369,7 @@ func TestDeposedBroker(t *testing.T) {
 		s.commit(9, a, offsets("t", id, 1))[0],
 	}
 	for i, code := range codes {
-		if code != 16 {
-			t.Errorf("%d: %d", i, code)
-		}
+		check.Equalf(t, code, 16, "%d", i)
 	}
 	if got := next.commit(9, a, offsets("t", id, 1)); got[0] != 22 {
 		t.Fatal("commit of a member of the deposed broker:", got)
@@ -405,8 +384,7 @@ func TestAnswersWithoutMemory(t *testing.T) {
 		all = append(all, broker.OffsetCommit{Topic: "t", Partition: int32(i), Metadata: strings.Repeat("m", 4096)})
 	}
 	s.b.CommitOffsets(t.Context(), "g", all)
-	held, err := s.s.Memory().Reserve(s.s.Memory().Limit() - 100_000)
-	must.NoError(t, err)
+	held := must.Get(s.s.Memory().Reserve(s.s.Memory().Limit() - 100_000))(t)
 	fetch := kmsg.NewPtrOffsetFetchRequest()
 	fetch.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "g"}}
 	if got := ask[*kmsg.OffsetFetchResponse](s, 9, fetch); got.Groups[0].ErrorCode != 15 || len(got.Groups[0].Topics) != 0 {
@@ -466,17 +444,11 @@ func TestCommitToUnknownPartitions(t *testing.T) {
 	s := start(t)
 	id := [16]byte(s.topic("t", 1).ID)
 	a := s.member(9)
-	if got := fmt.Sprint(s.commit(9, a, offsets("t", id, 3, 4))); got != "[0 3]" {
-		t.Error(got)
-	}
+	check.Equal(t, fmt.Sprint(s.commit(9, a, offsets("t", id, 3, 4))), "[0 3]")
 	unauthenticated := *a
 	unauthenticated.MemberID = "unknown"
-	if got := fmt.Sprint(s.commit(9, &unauthenticated, offsets("other", id, 3))); got != "[3]" {
-		t.Error(got)
-	}
-	if got := fmt.Sprint(s.commit(9, &unauthenticated, offsets("t", id, 3, 4))); got != "[25 3]" {
-		t.Error(got)
-	}
+	check.Equal(t, fmt.Sprint(s.commit(9, &unauthenticated, offsets("other", id, 3))), "[3]")
+	check.Equal(t, fmt.Sprint(s.commit(9, &unauthenticated, offsets("t", id, 3, 4))), "[25 3]")
 	r := kmsg.NewPtrOffsetDeleteRequest()
 	if got := ask[*kmsg.OffsetDeleteResponse](s, 0, r); got.ErrorCode != 24 {
 		t.Errorf("deletion in an unnamed group: %+v", got)

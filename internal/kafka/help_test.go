@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -55,8 +56,7 @@ func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)
 	if change != nil {
 		change(&o)
 	}
-	b, err := broker.Open(t.Context(), o)
-	must.NoError(t, err)
+	b := must.Get(broker.Open(t.Context(), o))(t)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	return b
 }
@@ -76,17 +76,13 @@ func serve(t testing.TB, b *broker.Broker, o kafka.Options) *served {
 	if o.Metrics == nil {
 		o.Metrics = metrics.NewSet()
 	}
-	k, err := kafka.New(b, o)
-	must.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	k := must.Get(kafka.New(b, o))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &served{b: b, k: k, addr: l.Addr().String(), served: make(chan error, 1), met: o.Metrics}
 	ctx := context.Background()
 	go func() { s.served <- k.Serve(ctx, l) }()
 	t.Cleanup(func() {
-		if err := errors.Join(k.Close(context.Background()), <-s.served); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, errors.Join(k.Close(context.Background()), <-s.served))
 	})
 	return s
 }
@@ -103,8 +99,7 @@ func client(t testing.TB, s *served, opts ...kgo.Opt) *kgo.Client {
 		kgo.SeedBrokers(s.addr), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.AllowAutoTopicCreation(),
 		kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)
-	c, err := kgo.NewClient(opts...)
-	must.NoError(t, err)
+	c := must.Get(kgo.NewClient(opts...))(t)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -51,18 +52,14 @@ func TestHoles(t *testing.T) {
 	})
 	defer m.Close()
 	sebtest.Eventually(t, "only the newest records remain", func() bool {
-		if _, err := m.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Once(t.Context()))(t)
 		return s.b.View().TopicByName("c").Partitions.At(0).Records == int64(len(want))
 	})
 	got := map[int64]string{}
 	for _, r := range consume(t, client(t, s, kgo.ConsumeTopics("c")), len(want)) {
 		got[r.Offset] = string(r.Key)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("read %v, want %v", got, want)
-	}
+	check.Equalf(t, fmt.Sprint(got), fmt.Sprint(want), "read %v, want %v", got, want)
 	// A consumer behind the last remaining record receives new records.
 	c := client(t, s, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"c": {0: kgo.NewOffset().At(13)}}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestTopicInUseByTriggersIsNotDeleted: the code is Kafka's for topics that cannot be deleted. The
@@ -24,9 +25,7 @@ func TestTopicInUseByTriggersIsNotDeleted(t *testing.T) {
 			return &broker.TopicInUseError{Topic: topic, By: []string{"no-x"}}
 		}
 	}), kafka.Options{})
-	if _, err := admin(t, s).CreateTopics(t.Context(), 1, 1, nil, "events"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin(t, s).CreateTopics(t.Context(), 1, 1, nil, "events"))(t)
 	c := dial(t, s)
 	for version, want := range map[int16]error{1: kerr.InvalidRequest, 3: kerr.TopicDeletionDisabled, 6: kerr.TopicDeletionDisabled} {
 		r := kmsg.NewPtrDeleteTopicsRequest()

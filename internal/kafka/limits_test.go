@@ -29,8 +29,7 @@ func TestFetchWithoutMemory(t *testing.T) {
 	b = openBroker(t, store, nil) // nothing in memory
 	s = serve(t, b, kafka.Options{})
 	class := b.Budget().Class(budget.Fetch)
-	held, err := class.Reserve(class.Limit())
-	must.NoError(t, err)
+	held := must.Get(class.Reserve(class.Limit()))(t)
 	c := dial(t, s)
 	r := fetchRequest(ref, 0)
 	r.MinBytes, r.MaxWaitMillis = 1, 50

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestListOffsetsV0: librdkafka up to 1.6 asks for start and end with v0, and reads nothing without
@@ -20,9 +21,7 @@ func TestListOffsetsV0(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	}
-	if _, err := s.b.Trim(t.Context(), "t", 0, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.b.Trim(t.Context(), "t", 0, 3))(t)
 	for _, w := range []struct {
 		name      string
 		partition int32

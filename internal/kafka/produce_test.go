@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -42,13 +43,10 @@ func TestProduceVersions(t *testing.T) {
 	}
 	at := int64(0)
 	for b := got.RecordBatches; len(b) > 0; at += 2 {
-		one, rest, err := record.Split(b)
-		must.NoError(t, err)
+		one, rest := must.Get2(record.Split(b))(t)
 		want := batch(t, nil, "a", "b")
 		record.Patch(want, at, int32(s.b.Epoch()))
-		if string(one) != string(want) {
-			t.Fatalf("at %d: %x, want %x", at, one, want)
-		}
+		must.Equalf(t, string(one), string(want), "at %d: %x, want %x", at, one, want)
 		b = rest
 	}
 	if at != next {
@@ -101,9 +99,7 @@ func TestProduceRefused(t *testing.T) {
 			if p := produced(conn.ask(r, c.version)); p.ErrorCode != c.code || p.BaseOffset != -1 {
 				t.Errorf("answered with %d at %d, want %d", p.ErrorCode, p.BaseOffset, c.code)
 			}
-			if p := fetched(conn.ask(fetchRequest(ref, 0), 12)); p.HighWatermark != 0 {
-				t.Error("a refused batch was stored")
-			}
+			check.Equalf(t, fetched(conn.ask(fetchRequest(ref, 0), 12)).HighWatermark, 0, "a refused batch was stored")
 		})
 	}
 	conn := dial(t, s)
@@ -291,9 +287,7 @@ func TestProducePipelined(t *testing.T) {
 	at := 0
 	var r record.Reader
 	for r.Reset(fetched(c.ask(fetchRequest(ref, 0), 12)).RecordBatches, 0); r.Next(); at++ {
-		if string(r.Record().Value) != fmt.Sprint(at) {
-			t.Fatalf("%q at %d", r.Record().Value, at)
-		}
+		must.Equalf(t, string(r.Record().Value), fmt.Sprint(at), "%q at %d", r.Record().Value, at)
 	}
 	if at != n {
 		t.Errorf("%d of %d records are stored", at, n)

@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -157,9 +158,7 @@ func TestQuotaOfRequests(t *testing.T) {
 	if got := <-answered; got != 0 {
 		t.Errorf("throttle time %d ms without a quota", got)
 	}
-	if n := g.set.GetOrCreateCounter(`seb_quota_throttled_total{kind="requests"}`).Get(); n != 1 {
-		t.Errorf("%d throttled requests in the metrics, want 1", n)
-	}
+	check.Equalf(t, g.set.GetOrCreateCounter(`seb_quota_throttled_total{kind="requests"}`).Get(), 1, "throttled requests in the metrics")
 }
 
 func user(name string) kadm.ClientQuotaEntity {
@@ -245,9 +244,7 @@ func TestRefusedClientQuotas(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.sentence)
 		}
 	}
-	if got := g.b.Access().Version; got != 0 {
-		t.Errorf("%d changes are stored", got)
-	}
+	check.Equalf(t, g.b.Access().Version, 0, "changes are stored")
 }
 
 // TestDescribeClientQuotas checks the filters.
@@ -286,9 +283,7 @@ func TestDescribeClientQuotas(t *testing.T) {
 				names = append(names, "<default>")
 			}
 		}
-		if text := strings.Join(names, " "); text != c.want {
-			t.Errorf("%s: %q, want %q", c.name, text, c.want)
-		}
+		check.Equalf(t, strings.Join(names, " "), c.want, "%s", c.name)
 	}
 	got, err := a.DescribeClientQuotas(ctx, false, []kadm.DescribeClientQuotaComponent{{Type: "user", MatchName: name("ann"), MatchType: exact}})
 	if values := (kadm.ClientQuotaValues{{Key: "producer_byte_rate", Value: 1 << 20}, {Key: "consumer_byte_rate", Value: 5}}); err != nil || !reflect.DeepEqual(got[0].Values, values) {
@@ -311,9 +306,7 @@ func TestDescribeClientQuotas(t *testing.T) {
 // TestQuotasNeedTheirLevel: a bucket at a lower format level has no quotas.
 func TestQuotasNeedTheirLevel(t *testing.T) {
 	store := objstore.NewMemory()
-	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.OldBucket(t.Context(), store))(t)
 	a := admin(t, serve(t, openBroker(t, store, nil), kafka.Options{}))
 	name := "ann"
 	entry := kadm.AlterClientQuotaEntry{

@@ -26,8 +26,7 @@ type raw struct {
 
 func unauthenticated(t testing.TB, s *served) *raw {
 	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &raw{t: t, Conn: c}
@@ -64,9 +63,7 @@ func (c *raw) encode(r kmsg.Request, version int16) []byte {
 
 func (c *raw) send(r kmsg.Request, version int16) {
 	c.t.Helper()
-	if _, err := c.Write(c.encode(r, version)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(c.Write(c.encode(r, version)))(c.t)
 }
 
 // receive reads the answer to the request with a correlation ID.
@@ -77,18 +74,12 @@ func (c *raw) receive(r kmsg.Request, version int16, number int32) kmsg.Response
 		c.t.Fatalf("%T v%d: %v", r, version, err)
 	}
 	b := make([]byte, binary.BigEndian.Uint32(head)-4)
-	if _, err := io.ReadFull(c, b); err != nil {
-		c.t.Fatal(err)
-	}
-	if got := int32(binary.BigEndian.Uint32(head[4:])); got != number {
-		c.t.Fatalf("%T v%d: answer to request %d, want %d", r, version, got, number)
-	}
+	must.Get(io.ReadFull(c, b))(c.t)
+	must.Equalf(c.t, int32(binary.BigEndian.Uint32(head[4:])), number, "%T v%d: answer to request", r, version)
 	resp := r.ResponseKind()
 	resp.SetVersion(version)
 	if resp.IsFlexible() && r.Key() != int16(kmsg.ApiVersions) {
-		if b[0] != 0 {
-			c.t.Fatalf("%T v%d: tagged fields in the head", r, version)
-		}
+		must.Equalf(c.t, b[0], 0, "%T v%d: tagged fields in the head", r, version)
 		b = b[1:]
 	}
 	if err := resp.ReadFrom(b); err != nil {
@@ -114,9 +105,7 @@ func (c *raw) ended() {
 // topic creates a topic.
 func topic(t testing.TB, b *broker.Broker, name string, spec broker.TopicSpec) broker.TopicRef {
 	t.Helper()
-	if _, err := b.CreateTopic(t.Context(), name, spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), name, spec))(t)
 	ref, _ := b.TopicNamed(name)
 	return ref
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestMetadataOfAReadOnlyBroker: a topic created after the start of a read-only broker is in its
@@ -27,9 +28,7 @@ func TestMetadataOfAReadOnlyBroker(t *testing.T) {
 	}{{"named", []string{"named"}}, {"listed", nil}} {
 		t.Run(x.name, func(t *testing.T) {
 			follower := admin(t, follow())
-			if _, err := leader.CreateTopic(t.Context(), x.name, broker.TopicSpec{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(leader.CreateTopic(t.Context(), x.name, broker.TopicSpec{}))(t)
 			got, err := follower.ListTopics(t.Context(), x.ask...)
 			if err != nil || !got.Has(x.name) || got[x.name].Err != nil {
 				t.Errorf("metadata of a new topic: %+v, %v", got, err)

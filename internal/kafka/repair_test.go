@@ -25,8 +25,7 @@ func TestProduceRepairsTheLargestTimestamp(t *testing.T) {
 	ref := topic(t, s.b, "t", broker.TopicSpec{})
 	c := dial(t, s)
 	const maxTimestamp, baseTime = 35, 1700000000000
-	sent, err := hex.DecodeString(rskafkaBatch)
-	must.NoError(t, err)
+	sent := must.Get(hex.DecodeString(rskafkaBatch))(t)
 	largest := func(millis int64, producer *record.Producer) []byte {
 		b := bytes.Clone(sent)
 		if producer != nil {

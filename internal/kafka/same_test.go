@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // codes sends requests and returns the code of the answer.
@@ -113,9 +114,7 @@ func TestSameCodes(t *testing.T) {
 		"controllers":                                 {k.cluster(2), 114},
 		"an unknown type of endpoints":                {k.cluster(3), 115},
 	} {
-		if codes[0] != codes[1] {
-			t.Errorf("%s: %d, want %d", what, codes[0], codes[1])
-		}
+		check.Equalf(t, codes[0], codes[1], "%s", what)
 	}
 }
 

@@ -108,9 +108,7 @@ func TestShapes(t *testing.T) {
 				if err != nil || len(rest) != 1 {
 					t.Fatalf("%s v%d: %v, rest of %d bytes, request %x", a.key.Name(), version, err, len(rest), body)
 				}
-				sebtest.Allocates(t, int(cost)+4<<10, body, func() {
-					must.NoError(t, decoded(&a, version, body))
-				})
+				sebtest.Allocates(t, int(cost)+4<<10, body, func() { must.NoError(t, decoded(&a, version, body)) })
 				cut := body[:f.IntN(max(1, len(body)))]
 				if _, _, err := a.shape.Skim(version, cut); err == nil && decoded(&a, version, cut) != nil {
 					t.Fatalf("%s v%d: the first %d of %d bytes pass", a.key.Name(), version, len(cut), len(body))

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -31,9 +32,7 @@ func TestBootstrapAtAStandby(t *testing.T) {
 		r := &kgo.Record{Topic: "t", Partition: int32(i % 2), Value: strconv.AppendInt(nil, int64(i), 10)}
 		must.NoError(t, p.ProduceSync(t.Context(), r).FirstErr())
 	}
-	if got := consume(t, client(t, standby.served, kgo.ConsumeTopics("t")), 4); len(got) != 4 {
-		t.Errorf("%d records", len(got))
-	}
+	check.Equalf(t, len(consume(t, client(t, standby.served, kgo.ConsumeTopics("t")), 4)), 4, "records")
 	member := client(t, standby.served, kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g"))
 	consume(t, member, 4)
 	must.NoError(t, member.CommitUncommittedOffsets(t.Context()))
@@ -65,9 +64,7 @@ func TestBrokersOfACluster(t *testing.T) {
 				t.Fatalf("%+v", meta)
 			}
 			for j, b := range meta.Brokers {
-				if at := fmt.Sprintf("%s:%d", b.Host, b.Port); at != c.mates[j].addr {
-					t.Errorf("broker %d at %s, want %s", j, at, c.mates[j].addr)
-				}
+				check.Equalf(t, fmt.Sprintf("%s:%d", b.Host, b.Port), c.mates[j].addr, "broker %d at", j)
 			}
 			p := meta.Topics[0].Partitions[0]
 			if p.ErrorCode != 0 || p.Leader != 101 || !slices.Equal(p.Replicas, []int32{101, 100, 102}) || !slices.Equal(p.ISR, []int32{100, 101, 102}) {
@@ -221,17 +218,13 @@ func TestFetchAtAStandby(t *testing.T) {
 	ref := topic(t, leader.b, "t", broker.TopicSpec{})
 	one, two, three := batch(t, nil, "1"), batch(t, nil, "2"), batch(t, nil, "3")
 	store(t, leader.served, ref, 0, one, two)
-	if _, err := leader.b.Trim(t.Context(), "t", 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(leader.b.Trim(t.Context(), "t", 0, 1))(t)
 	must.NoError(t, standby.b.Confirm(t.Context()))
 	raw := dial(t, standby.served)
 	for _, version := range []int16{4, 10, 11, 15, 16, 18} {
 		p := fetched(raw.ask(fetchRequest(ref, 1), version))
 		if version < 11 {
-			if p.ErrorCode != 6 {
-				t.Errorf("v%d: %+v", version, p)
-			}
+			check.Equalf(t, p.ErrorCode, 6, "v%d: %+v", version, p)
 			continue
 		}
 		if p.ErrorCode != 0 || p.HighWatermark != 2 || len(p.RecordBatches) != len(two) {
@@ -289,9 +282,7 @@ func TestStaleStandby(t *testing.T) {
 	c.cutLinks(true)
 	bucket.down.Store(true)
 	ask := func() int16 { return fetched(raw.ask(fetchRequest(ref, 0), 11)).ErrorCode }
-	if code := ask(); code != 0 {
-		t.Errorf("after it has read the log: %d", code)
-	}
+	check.Equalf(t, ask(), 0, "after it has read the log")
 	sebtest.Eventually(t, "NOT_LEADER_OR_FOLLOWER without a link and a store", func() bool { return ask() == 6 })
 	bucket.down.Store(false)
 	sebtest.Eventually(t, "records without a link", func() bool { return ask() == 0 })
@@ -483,9 +474,7 @@ func TestGroupsAtAStandby(t *testing.T) {
 		"commit":       raw.ask(commit, 7).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode,
 		"delete":       raw.ask(remove, 2).(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode,
 	} {
-		if code != 16 {
-			t.Errorf("%s: code %d, want NOT_COORDINATOR", name, code)
-		}
+		check.Equalf(t, code, 16, "%s: code", name)
 	}
 	if got := raw.ask(kmsg.NewPtrListGroupsRequest(), 4).(*kmsg.ListGroupsResponse); got.ErrorCode != 0 || len(got.Groups) != 0 {
 		t.Errorf("%+v", got)

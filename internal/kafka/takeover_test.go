@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -39,9 +40,7 @@ func TestTakeovers(t *testing.T) {
 	throughTakeovers(t, p, c, 2000, func(i int) {
 		old := s
 		if i%2 == 0 {
-			if err := old.b.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, old.b.Close(t.Context()))
 		}
 		s = serve(t, openBroker(t, store, nil), o)
 		wire.SetTarget(s.addr)
@@ -87,8 +86,6 @@ func throughTakeovers(t *testing.T, p, c *kgo.Client, between int, take func(i i
 		got = append(got, c.PollFetches(ctx).Records()...)
 	}
 	producing.Wait()
-	if err := p.Flush(ctx); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, p.Flush(ctx))
 	once(t, got, told, takeovers*between)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -27,22 +28,14 @@ func TestAdmin(t *testing.T) {
 	if err != nil || made.NumPartitions != 3 || made.ReplicationFactor != 1 || *made.Configs["retention.ms"].Value != "86400000" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	if _, err := a.CreateTopic(ctx, 1, 1, nil, "t"); !errors.Is(err, kerr.TopicAlreadyExists) {
-		t.Errorf("again: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(a.CreateTopic(ctx, 1, 1, nil, "t")), kerr.TopicAlreadyExists, "again")
 	for name, want := range map[string]error{"with space": kerr.InvalidTopicException, "..": kerr.InvalidTopicException} {
-		if _, err := a.CreateTopic(ctx, 1, 1, nil, name); !errors.Is(err, want) {
-			t.Errorf("%q: %v", name, err)
-		}
+		check.ErrorIsf(t, check.Err(a.CreateTopic(ctx, 1, 1, nil, name)), want, "%q", name)
 	}
 	for config, value := range map[string]string{"no.such": "1", "retention.ms": "x", "compression.type": "brotli"} {
-		if _, err := a.CreateTopic(ctx, 1, 1, map[string]*string{config: &value}, "u"); !errors.Is(err, kerr.InvalidConfig) {
-			t.Errorf("%s=%s: %v", config, value, err)
-		}
+		check.ErrorIsf(t, check.Err(a.CreateTopic(ctx, 1, 1, map[string]*string{config: &value}, "u")), kerr.InvalidConfig, "%s=%s", config, value)
 	}
-	if _, err := a.CreateTopic(ctx, 0, 1, nil, "u"); !errors.Is(err, kerr.InvalidPartitions) {
-		t.Errorf("no partitions: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(a.CreateTopic(ctx, 0, 1, nil, "u")), kerr.InvalidPartitions, "no partitions")
 	if got, err := a.ValidateCreateTopics(ctx, 2, 1, nil, "dry", "t"); err != nil || got["dry"].Err != nil || !errors.Is(got["t"].Err, kerr.TopicAlreadyExists) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -66,9 +59,7 @@ func TestAdmin(t *testing.T) {
 	if got, err := a.ValidateUpdatePartitions(ctx, 5, "t"); err != nil || !errors.Is(got["t"].Err, kerr.InvalidPartitions) {
 		t.Errorf("a compacted topic would grow: %+v %v", got, err)
 	}
-	if _, err := a.CreateTopic(ctx, -1, -1, nil, "u"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.CreateTopic(ctx, -1, -1, nil, "u"))(t)
 	if got, err := a.ValidateUpdatePartitions(ctx, 3, "u"); err != nil || got["u"].Err != nil {
 		t.Errorf("would grow: %+v %v", got, err)
 	}
@@ -84,9 +75,7 @@ func TestAdmin(t *testing.T) {
 	if got, err := a.DeleteTopics(ctx, "t", "no"); err != nil || got["t"].Err != nil || !errors.Is(got["no"].Err, kerr.UnknownTopicOrPartition) {
 		t.Errorf("delete: %+v %v", got, err)
 	}
-	if len(s.b.Topics(ctx)) != 1 {
-		t.Error("the deleted topic still exists")
-	}
+	check.Equalf(t, len(s.b.Topics(ctx)), 1, "the deleted topic still exists")
 }
 
 // TestOffsetsByTime: start, end, by timestamp and the largest timestamp, over several objects with
@@ -95,8 +84,7 @@ func TestOffsetsByTime(t *testing.T) {
 	for name, open := range map[string]func() objstore.Store{
 		"memory": func() objstore.Store { return objstore.NewMemory() },
 		"disk": func() objstore.Store {
-			d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-			must.NoError(t, err)
+			d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 			t.Cleanup(func() { d.Close() })
 			return d
 		},

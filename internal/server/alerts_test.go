@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -57,9 +58,7 @@ func TestAlerts(t *testing.T) {
 			!slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
 			t.Errorf("%s lacks for, severity, summary or description: %+v", r.Alert, r)
 		}
-		if got, want := r.Annotations["runbook_url"], runbook+strings.ToLower(r.Alert); got != want {
-			t.Errorf("%s has the runbook %q, want %q", r.Alert, got, want)
-		}
+		check.Equalf(t, r.Annotations["runbook_url"], runbook+strings.ToLower(r.Alert), "%s has the runbook", r.Alert)
 		if !tested[r.Alert] || !sections[r.Alert] {
 			t.Errorf("%s: tested %v, has a section in the guide %v", r.Alert, tested[r.Alert], sections[r.Alert])
 		}
@@ -89,9 +88,7 @@ func TestAlertMetrics(t *testing.T) {
 			if base := part.ReplaceAllString(name, ""); types[base] == "histogram" {
 				name = base
 			}
-			if !strings.Contains("\n"+readFile(t, "metrics.txt"), "\n"+name+" ") {
-				t.Errorf("%q uses %s, which is not in metrics.txt", expr, name)
-			}
+			check.Containsf(t, "\n"+readFile(t, "metrics.txt"), "\n"+name+" ", "%q uses %s, which is not in metrics.txt", expr, name)
 			for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
 				for value := range strings.SplitSeq(l[2], "|") {
 					if !hasLabel(series, name, l[1], value) {
@@ -171,7 +168,6 @@ func decodeYAML(t *testing.T, file string, to any) {
 
 func readFile(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -59,9 +60,7 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	if took := time.Since(began); took >= server.StopTime {
 		t.Errorf("the stop took %s", took)
 	}
-	if !strings.Contains(log.String(), "stop waits for the store to accept records in progress") {
-		t.Errorf("log: %s", log.String())
-	}
+	check.Containsf(t, log.String(), "stop waits for the store to accept records in progress", "log")
 }
 
 func get(ctx context.Context, s *server.Server, path string) (status int, body string, err error) {

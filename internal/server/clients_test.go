@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -49,9 +50,7 @@ func startCertified(t *testing.T, auth string) *certified {
 	c.authority = authority
 	root := c.http(t, c.tls(c.client(t, "root")))
 	for _, topic := range []string{"orders", "secret"} {
-		if _, err := root.ProduceValues(t.Context(), topic, [][]byte{[]byte("first")}, client.ProduceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(root.ProduceValues(t.Context(), topic, [][]byte{[]byte("first")}, client.ProduceOptions{}))(t)
 	}
 	var rules []client.Rule
 	for _, operation := range []string{"read", "write"} {
@@ -76,8 +75,7 @@ func (c *certified) tls(certs ...tls.Certificate) *tls.Config {
 // keyless returns an HTTP client without a key.
 func (c *certified) keyless(t *testing.T, config *tls.Config) *client.Client {
 	t.Helper()
-	k, err := client.New(c.URL(), client.Options{TLS: config, RetryTime: -1})
-	must.NoError(t, err)
+	k := must.Get(client.New(c.URL(), client.Options{TLS: config, RetryTime: -1}))(t)
 	t.Cleanup(k.Close)
 	return k
 }
@@ -110,17 +108,13 @@ func TestClientsWithCertificates(t *testing.T) {
 			if err := write(t, http, "orders"); err != nil {
 				t.Errorf("HTTP, write to the allowed topic: %v", err)
 			}
-			if err := write(t, http, "secret"); !errors.Is(err, client.ErrForbidden) {
-				t.Errorf("HTTP, write to another topic: %v", err)
-			}
+			check.ErrorIsf(t, write(t, http, "secret"), client.ErrForbidden, "HTTP, write to another topic")
 			if _, err := http.Tokens(t.Context()); err != nil {
 				t.Errorf("HTTP, own tokens: %v", err)
 			}
 			k := c.ssl(t, shop, kgo.ConsumeTopics("orders"))
 			for topic, want := range map[string]error{"orders": nil, "secret": kerr.TopicAuthorizationFailed} {
-				if err := k.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); !errors.Is(err, want) {
-					t.Errorf("Kafka, write to %s: %v, want %v", topic, err, want)
-				}
+				check.ErrorIsf(t, k.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(), want, "Kafka, write to %s", topic)
 			}
 			n := 0
 			for n < 3 { // first, HTTP, Kafka
@@ -128,9 +122,7 @@ func TestClientsWithCertificates(t *testing.T) {
 				must.NoError(t, f.Err())
 				n += f.NumRecords()
 			}
-			if err := write(t, c.keyless(t, c.tls(c.client(t, "other"))), "orders"); !errors.Is(err, client.ErrForbidden) {
-				t.Errorf("a principal without rules: %v", err)
-			}
+			check.ErrorIsf(t, write(t, c.keyless(t, c.tls(c.client(t, "other"))), "orders"), client.ErrForbidden, "a principal without rules")
 		})
 	}
 }
@@ -150,22 +142,13 @@ func TestAKeyWins(t *testing.T) {
 	if err := sasl(c.APIKey()); err != nil {
 		t.Errorf("Kafka with the root key: %v", err)
 	}
-	wrong, err := client.New(c.URL(), client.Options{TLS: shop, APIKey: "wrong", RetryTime: -1})
-	must.NoError(t, err)
+	wrong := must.Get(client.New(c.URL(), client.Options{TLS: shop, APIKey: "wrong", RetryTime: -1}))(t)
 	defer wrong.Close()
-	if err := write(t, wrong, "orders"); !errors.Is(err, client.ErrUnauthorized) {
-		t.Errorf("HTTP with a wrong key: %v", err)
-	}
-	if err := sasl("wrong"); !errors.Is(err, kerr.SaslAuthenticationFailed) {
-		t.Errorf("Kafka with a wrong password: %v", err)
-	}
+	check.ErrorIsf(t, write(t, wrong, "orders"), client.ErrUnauthorized, "HTTP with a wrong key")
+	check.ErrorIsf(t, sasl("wrong"), kerr.SaslAuthenticationFailed, "Kafka with a wrong password")
 	// A certificate must not make a token of its principal, which would outlive it.
-	if _, err := c.http(t, shop).CreateToken(t.Context(), client.TokenSpec{ID: "shop"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.keyless(t, shop).RotateToken(t.Context(), "shop", 0); !errors.Is(err, client.ErrForbidden) {
-		t.Errorf("a token by a certificate: %v", err)
-	}
+	must.Get(c.http(t, shop).CreateToken(t.Context(), client.TokenSpec{ID: "shop"}))(t)
+	check.ErrorIsf(t, check.Err(c.keyless(t, shop).RotateToken(t.Context(), "shop", 0)), client.ErrForbidden, "a token by a certificate")
 }
 
 // TestRefusedCertificates: expired, of another authority, revoked, or with a name that is no
@@ -252,11 +235,9 @@ func TestARevocationEndsConnections(t *testing.T) {
 	stream := func(cert tls.Certificate) (done chan struct{}) {
 		tr := &http.Transport{TLSClientConfig: c.tls(cert)}
 		t.Cleanup(tr.CloseIdleConnections)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+"/records?topic-name=orders&offset=0", nil)
-		must.NoError(t, err)
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+"/records?topic-name=orders&offset=0", nil))(t)
 		req.Header.Set("Accept", "text/event-stream")
-		resp, err := tr.RoundTrip(req)
-		must.NoError(t, err)
+		resp := must.Get(tr.RoundTrip(req))(t)
 		if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%d, %v", resp.StatusCode, err)
 		}
@@ -269,8 +250,7 @@ func TestARevocationEndsConnections(t *testing.T) {
 		return done
 	}
 	idle := func(address string) *tls.Conn {
-		conn, err := tls.Dial("tcp", address, c.tls(shop))
-		must.NoError(t, err)
+		conn := must.Get(tls.Dial("tcp", address, c.tls(shop)))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		return conn
@@ -306,8 +286,7 @@ func TestTheEndOfACertificateEndsConnections(t *testing.T) {
 	if f := kafka.PollFetches(t.Context()); f.Err() != nil || f.NumRecords() == 0 {
 		t.Fatalf("%d records, %v", f.NumRecords(), f.Err())
 	}
-	http, err := tls.Dial("tcp", strings.TrimPrefix(c.URL(), "https://"), conf)
-	must.NoError(t, err)
+	http := must.Get(tls.Dial("tcp", strings.TrimPrefix(c.URL(), "https://"), conf))(t)
 	defer http.Close()
 	_ = http.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := http.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {

@@ -23,13 +23,11 @@ func TestThePageCostsNothing(t *testing.T) {
 	browser := &http.Client{Transport: &http.Transport{}}
 	ask := func(method, path string, header http.Header) []byte {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, nil)
-		must.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, s.URL()+path, nil))(t)
 		if r.Header = header; header == nil {
 			r.Header = http.Header{"Authorization": {"Bearer " + s.APIKey()}}
 		}
-		a, err := browser.Do(r)
-		must.NoError(t, err)
+		a := must.Get(browser.Do(r))(t)
 		defer a.Body.Close()
 		body, err := io.ReadAll(a.Body)
 		if err != nil || a.StatusCode != http.StatusOK {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
@@ -17,15 +18,12 @@ import (
 // ask sends a request with a JSON body.
 func ask(t *testing.T, s *server.Server, method, path, body string) (status int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
-	must.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body)))(t)
 	req.Header.Set("Authorization", "Bearer "+s.APIKey())
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	must.NoError(t, err)
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(b)
 }
 
@@ -37,9 +35,7 @@ func TestWebhook(t *testing.T) {
 	came := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		m, err := verifier.Receive(r)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		came <- string(m.Body)
 		<-r.Context().Done()
 	}))
@@ -69,9 +65,7 @@ func TestWebhook(t *testing.T) {
 	// Once the engine has read an event with an ID, a repeated post is reported as a duplicate.
 	again := func() string {
 		status, answer := ask(t, s, http.MethodPost, "/event", `{"event": "a", "entity_id": "u2", "id": "k"}`)
-		if status/100 != 2 {
-			t.Fatalf("%d %s", status, answer)
-		}
+		must.Equalf(t, status/100, 2, "%d %s", status, answer)
 		return answer
 	}
 	first := again()

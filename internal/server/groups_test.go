@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -52,9 +53,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3, Expected: &nine}); !errors.Is(err, client.ErrOffsetMismatch) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3, Expected: &nine}), client.ErrOffsetMismatch)
 	must.NoError(t, h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2, Metadata: "expected", Expected: &two}))
 	if err := s.Close(ctx); err != nil { // while the group has a member
 		t.Fatal(err)
@@ -62,9 +61,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	k.Close()
 	s = start(t, cfg)
 	h = connect(t, s)
-	if got := at(); got != "2 expected" {
-		t.Fatal(got)
-	}
+	must.Equal(t, at(), "2 expected")
 	k = kafkaClient(t, s, member...)
 	if next := k.PollRecords(ctx, 1).Records(); len(next) != 1 || next[0].Offset != 2 {
 		t.Fatalf("%+v", next)
@@ -99,7 +96,5 @@ func TestMembersOfKafkaOverHTTP(t *testing.T) {
 		t.Fatalf("groups with offsets: %+v, %v, want none", all, err)
 	}
 	k.Close()
-	if _, err := h.GroupWithMembers(ctx, "g"); !errors.Is(err, client.ErrUnknownGroup) {
-		t.Fatalf("group without members and offsets: %v, want unknown group", err)
-	}
+	must.ErrorIsf(t, check.Err(h.GroupWithMembers(ctx, "g")), client.ErrUnknownGroup, "group without members and offsets")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -28,8 +29,7 @@ func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *se
 	if change != nil {
 		change(&c)
 	}
-	s, err := server.Start(t.Context(), c, slog.New(slog.NewTextHandler(l, nil)))
-	must.NoError(t, err)
+	s := must.Get(server.Start(t.Context(), c, slog.New(slog.NewTextHandler(l, nil))))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, l
 }
@@ -40,13 +40,11 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	t.Parallel()
 	s, log := startLogged(t, nil)
 	guess := func(key string) (status int, took time.Duration) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/topics", nil)
-		must.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/topics", nil))(t)
 		r.Close = true
 		r.Header.Set("Authorization", "Bearer "+key)
 		began := time.Now()
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		must.NoError(t, err)
+		resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 		_ = resp.Body.Close()
 		return resp.StatusCode, time.Since(began)
 	}
@@ -61,14 +59,11 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	}
 	slow("HTTP", func() time.Duration {
 		status, took := guess("wrong")
-		if status != http.StatusUnauthorized {
-			t.Errorf("a wrong key: %d", status)
-		}
+		check.Equalf(t, status, http.StatusUnauthorized, "a wrong key")
 		return took
 	})
 	slow("Kafka", func() time.Duration {
-		c, err := kgo.NewClient(kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: "wrong"}.AsMechanism()))
-		must.NoError(t, err)
+		c := must.Get(kgo.NewClient(kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: "wrong"}.AsMechanism())))(t)
 		defer c.Close()
 		began := time.Now()
 		if c.Ping(t.Context()) == nil {
@@ -120,9 +115,7 @@ func TestWeakKeysAreWarnedOf(t *testing.T) {
 			})
 			text := log.String()
 			for _, w := range []string{short, open, link} {
-				if strings.Contains(text, w) != (w == c.want) {
-					t.Errorf("want %q in the log: %s", c.want, text)
-				}
+				check.Equalf(t, strings.Contains(text, w), w == c.want, "want %q in the log: %s", c.want, text)
 			}
 			if !strings.Contains(text, c.hint) || strings.Contains(text, "fifteen-letters") {
 				t.Errorf("want %q in the log: %s", c.hint, text)

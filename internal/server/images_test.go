@@ -25,8 +25,7 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 	s := start(t, cfg)
 	must.NoError(t, produce(t, connect(t, s)))
 	key := s.APIKey()
-	address, err := os.ReadFile(filepath.Join(cfg.DataDir, server.RuntimeFile))
-	must.NoError(t, err)
+	address := must.Get(os.ReadFile(filepath.Join(cfg.DataDir, server.RuntimeFile)))(t)
 	must.NoError(t, s.Close(t.Context()))
 	records := int64(1)
 	for _, file := range []string{server.KeyFile, server.RuntimeFile, ".new-1"} {

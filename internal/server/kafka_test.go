@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -61,9 +62,7 @@ func TestKafka(t *testing.T) {
 			}
 			n++
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Close(t.Context()))
 		if _, err := net.Dial("tcp", s.KafkaAddress()); err == nil {
 			t.Error("the listener exists")
 		}
@@ -80,9 +79,7 @@ func TestDefaultPartitions(t *testing.T) {
 	c := connect(t, s)
 	must.NoError(t, produce(t, c))
 	must.NoError(t, kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "u", Value: []byte("w")}).FirstErr())
-	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "e", EntityID: "x"}, client.EventOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.ProduceEvent(t.Context(), client.Event{Name: "e", EntityID: "x"}, client.EventOptions{}))(t)
 	for name, want := range map[string]int{"t": 3, "u": 3, "events": 1} {
 		topic, err := c.Topic(t.Context(), name)
 		if err != nil || len(topic.Partitions) != want {
@@ -141,14 +138,10 @@ func crossing(t *testing.T, s *server.Server) {
 	defer cancel()
 	const partitions = 4
 	for _, topic := range []string{"over-http", "over-kafka"} {
-		if _, err := http.CreateTopic(ctx, topic, client.TopicSpec{Partitions: partitions}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(http.CreateTopic(ctx, topic, client.TopicSpec{Partitions: partitions}))(t)
 	}
 	want := sample()
-	if _, err := http.Produce(ctx, "over-http", want, client.ProduceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(http.Produce(ctx, "over-http", want, client.ProduceOptions{}))(t)
 	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
 	for i, codec := range codecs {
 		var list []*kgo.Record
@@ -182,12 +175,8 @@ func crossing(t *testing.T, s *server.Server) {
 			})
 		}
 		for _, w := range want {
-			if d := cmp.Diff(w, byHTTP[w.Timestamp]); d != "" {
-				t.Errorf("%s, read over HTTP: %s", topic, d)
-			}
-			if d := cmp.Diff(w, byKafka[w.Timestamp]); d != "" {
-				t.Errorf("%s, read over Kafka: %s", topic, d)
-			}
+			check.Equalf(t, cmp.Diff(w, byHTTP[w.Timestamp]), "", "%s, read over HTTP", topic)
+			check.Equalf(t, cmp.Diff(w, byKafka[w.Timestamp]), "", "%s, read over Kafka", topic)
 		}
 		c.Close()
 	}
@@ -213,8 +202,7 @@ func overHTTP(t *testing.T, http *client.Client, topic string, partitions int32)
 // TestKafkaAddress: a configured address is required, the default address is retried, and ""
 // disables Kafka.
 func TestKafkaAddress(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	c := settings(t, "mem:")
 	c.Kafka = config.Kafka{Listen: l.Addr().String()}
@@ -231,12 +219,9 @@ func TestKafkaAddress(t *testing.T) {
 	}
 	must.NoError(t, l.Close())
 	sebtest.Eventually(t, "Kafka listens on the address once it is free", func() bool { return s.KafkaAddress() == c.Kafka.Listen })
-	d, err := net.Dial("tcp", c.Kafka.Listen)
-	must.NoError(t, err)
+	d := must.Get(net.Dial("tcp", c.Kafka.Listen))(t)
 	_ = d.Close()
 	c = settings(t, "mem:")
 	c.Kafka = config.Kafka{}
-	if s := start(t, c); s.KafkaAddress() != "" {
-		t.Errorf("listens at %s", s.KafkaAddress())
-	}
+	check.Equalf(t, start(t, c).KafkaAddress(), "", "listens at")
 }

@@ -34,8 +34,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("lag of the group: %q, groups %q; want 2 and 1", got, series["seb_groups_committed"])
 	}
 
-	file, err := os.Open("metrics.txt")
-	must.NoError(t, err)
+	file := must.Get(os.Open("metrics.txt"))(t)
 	defer file.Close()
 	var table strings.Builder
 	fmt.Fprint(&table, "| name | type | what it counts or shows |\n|---|---|---|\n")
@@ -72,8 +71,7 @@ func TestStatus(t *testing.T) {
 		must.NoError(t, produce(t, c))
 	}
 	must.NoError(t, c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}))
-	got, err := c.Status(t.Context())
-	must.NoError(t, err)
+	got := must.Get(c.Status(t.Context()))(t)
 	if got.Role != "leader" || !got.Ready || got.Epoch != 1 || got.Version != "1.2.3" || got.Store.Name != "mem:" || got.Store.Puts < 3 ||
 		got.Store.P99Millis < got.Store.MedianMillis || got.Memory.Limit != int64(cfg.MemoryLimit) || got.Memory.State == 0 || got.Topics != 1 ||
 		len(got.Warnings) != 0 || *got.Lag.Group != (api.GroupLag{Group: "g", Topic: "t", Records: 2}) {
@@ -123,14 +121,11 @@ func families(t *testing.T, text string) (types, series map[string]string) {
 // scrape returns the answer to GET /metrics.
 func scrape(t *testing.T, s *server.Server) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil)
-	must.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil))(t)
 	req.Header.Set("Authorization", "Bearer "+s.APIKey())
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer http.DefaultClient.CloseIdleConnections()
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must.NoError(t, err)
+	text := must.Get(io.ReadAll(resp.Body))(t)
 	return string(text)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -91,8 +92,7 @@ func TestABrokerThatCannotBeReachedServesWhenItLeads(t *testing.T) {
 		started <- err
 	}()
 	<-seals
-	asked, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", second.HTTP.Port), client.Options{APIKey: string(second.HTTP.APIKey)})
-	must.NoError(t, err)
+	asked := must.Get(client.New(fmt.Sprintf("http://127.0.0.1:%d", second.HTTP.Port), client.Options{APIKey: string(second.HTTP.APIKey)}))(t)
 	defer asked.Close()
 	type answer struct {
 		api.Status
@@ -114,7 +114,5 @@ func TestABrokerThatCannotBeReachedServesWhenItLeads(t *testing.T) {
 	if a := <-answered; a.err != nil || a.Role != "leader" {
 		t.Errorf("the first answer: role %q, %v", a.Role, a.err)
 	}
-	if err := <-started; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-started)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -85,8 +86,7 @@ func TestClientsSurviveAKilledLeader(t *testing.T) {
 	c := newCrew(t)
 	a, b, third := c.start(), c.start(), c.start()
 	c.up(2, a, b, third)
-	cl, err := client.New(a.URL()+","+third.URL(), client.Options{APIKey: a.APIKey()})
-	must.NoError(t, err)
+	cl := must.Get(client.New(a.URL()+","+third.URL(), client.Options{APIKey: a.APIKey()}))(t)
 	defer cl.Close()
 	var want []string
 	write := func(value string) {
@@ -124,8 +124,7 @@ func TestClientsWithCertificatesAreForwarded(t *testing.T) {
 			connect := func(s *server.Server, name, key string) *client.Client {
 				trusts := authority.Trusted()
 				trusts.Certificates = []tls.Certificate{authority.Client(t, testenv.Client{Name: name})}
-				cl, err := client.New(s.URL(), client.Options{APIKey: key, TLS: trusts, RetryTime: -1})
-				must.NoError(t, err)
+				cl := must.Get(client.New(s.URL(), client.Options{APIKey: key, TLS: trusts, RetryTime: -1}))(t)
 				t.Cleanup(cl.Close)
 				return cl
 			}
@@ -136,12 +135,8 @@ func TestClientsWithCertificatesAreForwarded(t *testing.T) {
 			if err := write(t, shop, "t"); err != nil {
 				t.Errorf("write: %v", err)
 			}
-			if err := write(t, shop, "other"); !errors.Is(err, client.ErrForbidden) {
-				t.Errorf("write to another topic: %v", err)
-			}
-			if n := len(valuesOf(t, connect(a, "any", a.APIKey()))); n != 2 {
-				t.Errorf("%d records, want 2", n)
-			}
+			check.ErrorIsf(t, write(t, shop, "other"), client.ErrForbidden, "write to another topic")
+			check.Equalf(t, len(valuesOf(t, connect(a, "any", a.APIKey()))), 2, "records")
 		})
 	}
 }

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -47,9 +47,7 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 	c.up(2, first, second, third)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := kadm.NewClient(c.kafkaClient(third)).CreateTopic(ctx, 1, -1, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(kadm.NewClient(c.kafkaClient(third)).CreateTopic(ctx, 1, -1, nil, "t"))(t)
 	const phases, records = 3, 500
 	progress := make(chan struct{}, phases*records)
 	offsets := make([]int64, phases*records) // of acknowledged records
@@ -83,9 +81,7 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 		got = append(got, consumer.PollFetches(ctx).Records()...)
 	}
 	work.Wait()
-	if err := producer.Flush(ctx); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, producer.Flush(ctx))
 	for i, r := range got {
 		if want := fmt.Sprint(i); r.Offset != int64(i) || string(r.Value) != want || offsets[i] != int64(i) {
 			t.Fatalf("record %s at offset %d, acknowledged at %d; want %s at offset %d", r.Value, r.Offset, offsets[i], want, i)
@@ -107,9 +103,7 @@ func TestAStopNamesTheNextLeader(t *testing.T) {
 	defer cancel()
 	seldom := []kgo.Opt{kgo.MetadataMinAge(time.Hour), kgo.MetadataMaxAge(time.Hour), kgo.FetchMaxWait(100 * time.Millisecond), kgo.ConsumeTopics("t")}
 	producer := c.kafkaClient(second, seldom[:2]...)
-	if _, err := kadm.NewClient(producer).CreateTopic(ctx, 1, -1, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(kadm.NewClient(producer).CreateTopic(ctx, 1, -1, nil, "t"))(t)
 	consumer := c.kafkaClient(second, seldom...)
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -163,14 +157,12 @@ func TestAClusterWithTLS(t *testing.T) {
 	if !second.Node().Follows() {
 		t.Fatal("the second broker leads")
 	}
-	h, err := client.New(second.URL(), client.Options{APIKey: second.APIKey(), TLS: authority.Trusted()})
-	must.NoError(t, err)
+	h := must.Get(client.New(second.URL(), client.Options{APIKey: second.APIKey(), TLS: authority.Trusted()}))(t)
 	defer h.Close()
 	if _, err := h.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{}); err != nil {
 		t.Error(err)
 	}
-	resp, err := c.kafkaClient(second, kgo.DialTLSConfig(authority.Trusted())).SeedBrokers()[0].RetriableRequest(t.Context(), createTopic("k"))
-	must.NoError(t, err)
+	resp := must.Get(c.kafkaClient(second, kgo.DialTLSConfig(authority.Trusted())).SeedBrokers()[0].RetriableRequest(t.Context(), createTopic("k")))(t)
 	if got := resp.(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("create a topic at the standby: %v", kerr.ErrorForCode(got.ErrorCode))
 	}
@@ -192,26 +184,21 @@ func TestKafkaClientsWithCertificatesAreForwarded(t *testing.T) {
 	trusts := authority.Trusted()
 	cert := authority.Client(t, testenv.Client{Name: "shop", Ends: time.Hour})
 	trusts.Certificates = []tls.Certificate{cert}
-	h, err := client.New(first.URL(), client.Options{APIKey: first.APIKey(), TLS: trusts})
-	must.NoError(t, err)
+	h := must.Get(client.New(first.URL(), client.Options{APIKey: first.APIKey(), TLS: trusts}))(t)
 	defer h.Close()
 	rules := []client.Rule{
 		{Principal: "shop", Resource: "topic", Pattern: "mine", Operation: "create"}, {Principal: "shop", Resource: "cluster", Pattern: "kafka-cluster", Operation: "alter"},
 	}
 	must.NoError(t, h.AddRules(t.Context(), rules))
-	k, err := kgo.NewClient(kgo.SeedBrokers(second.KafkaAddress()), kgo.DialTLSConfig(trusts))
-	must.NoError(t, err)
+	k := must.Get(kgo.NewClient(kgo.SeedBrokers(second.KafkaAddress()), kgo.DialTLSConfig(trusts)))(t)
 	defer k.Close()
 	atStandby := func(r kmsg.Request) kmsg.Response {
 		t.Helper()
-		resp, err := k.SeedBrokers()[0].RetriableRequest(t.Context(), r)
-		must.NoError(t, err)
+		resp := must.Get(k.SeedBrokers()[0].RetriableRequest(t.Context(), r))(t)
 		return resp
 	}
 	for name, want := range map[string]error{"mine": nil, "other": kerr.TopicAuthorizationFailed} {
-		if got := atStandby(createTopic(name)).(*kmsg.CreateTopicsResponse).Topics[0]; !errors.Is(kerr.ErrorForCode(got.ErrorCode), want) {
-			t.Errorf("create topic %s: %v", name, kerr.ErrorForCode(got.ErrorCode))
-		}
+		check.ErrorIsf(t, kerr.ErrorForCode(atStandby(createTopic(name)).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode), want, "create topic %s", name)
 	}
 	till := kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
 	till.Name, till.Mechanism, till.Iterations, till.Salt, till.SaltedPassword = "till", 2, 8192, []byte("salt"), make([]byte, 64)
@@ -239,9 +226,7 @@ func TestKafkaAddressForOtherMachines(t *testing.T) {
 			if _, port, _ := net.SplitHostPort(s.KafkaAddress()); want != "" && x.kafka == "" {
 				want = net.JoinHostPort(x.want, port)
 			}
-			if got := s.Cluster().Self().Kafka; got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
+			check.Equal(t, s.Cluster().Self().Kafka, want)
 		})
 	}
 }

@@ -37,8 +37,7 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 		t.Helper()
 		c := settings(t, bucket)
 		c.HTTP.Address, c.Kafka.Listen = "0.0.0.0", ""
-		s, err := server.Start(t.Context(), c, log.Logger())
-		must.NoError(t, err)
+		s := must.Get(server.Start(t.Context(), c, log.Logger()))(t)
 		t.Cleanup(func() { _ = s.Close(t.Context()) })
 		return s
 	}
@@ -74,8 +73,7 @@ func TestASlowRegistrationIsNotLost(t *testing.T) {
 		}
 		return false
 	})
-	b, err := server.Start(t.Context(), cfg, log.Logger())
-	must.NoError(t, err)
+	b := must.Get(server.Start(t.Context(), cfg, log.Logger()))(t)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	c.up(1, a, b)
 	if log.Contains("registration of this broker was removed") || log.Contains("refuses the link") {
@@ -87,11 +85,9 @@ func TestASlowRegistrationIsNotLost(t *testing.T) {
 // which answers returns true.
 func inFront(t *testing.T, spec string, answers func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
-	u, err := url.Parse(spec)
-	must.NoError(t, err)
+	u := must.Get(url.Parse(spec))(t)
 	endpoint := u.Query().Get("endpoint")
-	target, err := url.Parse(endpoint)
-	must.NoError(t, err)
+	target := must.Get(url.Parse(endpoint))(t)
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // part of the signature

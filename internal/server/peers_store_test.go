@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -32,8 +33,7 @@ func crewOnS3(t *testing.T) (*crew, *testenv.S3Server) {
 func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
 	c, remote := crewOnS3(t)
 	a := c.start()
-	store, err := faultproxy.NewStore(remote.Endpoint, 1)
-	must.NoError(t, err)
+	store := must.Get(faultproxy.NewStore(remote.Endpoint, 1))(t)
 	t.Cleanup(store.Close)
 	b := c.start(func(s *config.Config) { s.Bucket, s.Kafka.Listen = store.Spec("crew"), "127.0.0.1:0" })
 	t.Cleanup(func() { store.SetConfig(faultproxy.StoreConfig{}) }) // before the brokers stop
@@ -49,15 +49,12 @@ func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
 			t.Errorf("GET %s: %d %s", path, status, answer)
 		}
 	}
-	if events := eventsOf(t, b, "two"); !strings.Contains(events, "one") {
-		t.Errorf("event stream: %s", events)
-	}
+	check.Containsf(t, eventsOf(t, b, "two"), "one", "event stream")
 	sebtest.Eventually(t, "the leader knows that the store does not answer its standby", func() bool {
 		m := a.Cluster().Members()[1]
 		return m.HasBeat && !m.Beat.StoreOK
 	})
-	k, err := kgo.NewClient(kgo.SeedBrokers(b.KafkaAddress()), kgo.SASL(plain.Auth{User: "any", Pass: b.APIKey()}.AsMechanism()))
-	must.NoError(t, err)
+	k := must.Get(kgo.NewClient(kgo.SeedBrokers(b.KafkaAddress()), kgo.SASL(plain.Auth{User: "any", Pass: b.APIKey()}.AsMechanism())))(t)
 	defer k.Close()
 	if err := k.Ping(t.Context()); err != nil {
 		t.Errorf("login of a Kafka client: %v", err)
@@ -100,8 +97,7 @@ func eventsOf(t *testing.T, s *server.Server, until string) string {
 func TestReadersAtAStandbyCauseNoRequests(t *testing.T) {
 	c, remote := crewOnS3(t)
 	a := c.start()
-	proxy, err := testenv.NewS3Proxy(remote.Endpoint)
-	must.NoError(t, err)
+	proxy := must.Get(testenv.NewS3Proxy(remote.Endpoint))(t)
 	t.Cleanup(proxy.Close)
 	b := c.start(func(s *config.Config) { s.Bucket = proxy.Spec("crew") })
 	c.up(1, a, b)
@@ -115,7 +111,5 @@ func TestReadersAtAStandbyCauseNoRequests(t *testing.T) {
 		return proxy.Counts().Sub(before).Total() == 0
 	})
 	c.write(a, "two")
-	if events := <-got; !strings.Contains(events, "two") {
-		t.Errorf("event stream: %s", events)
-	}
+	check.Containsf(t, <-got, "two", "event stream")
 }

@@ -42,8 +42,7 @@ func (c *crew) start(change ...func(*config.Config)) *server.Server {
 		f(&cfg)
 	}
 	log := slog.New(slog.NewTextHandler(c.Output(), nil)).With("broker", filepath.Base(filepath.Dir(cfg.DataDir))+"/"+filepath.Base(cfg.DataDir))
-	s, err := server.Start(c.Context(), cfg, log)
-	must.NoError(c, err)
+	s := must.Get(server.Start(c.Context(), cfg, log))(c)
 	c.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
 }

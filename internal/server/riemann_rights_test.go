@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -39,19 +40,16 @@ func TestRiemannSubscriptionRights(t *testing.T) {
 		trusted.Certificates = certs
 		transport := &http.Transport{TLSClientConfig: trusted}
 		t.Cleanup(transport.CloseIdleConnections)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-		must.NoError(t, err)
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
 		return transport.RoundTrip(req)
 	}
-	open, err := get(authority.Client(t, testenv.Client{Name: "Dashboard"}))
-	must.NoError(t, err)
+	open := must.Get(get(authority.Client(t, testenv.Client{Name: "Dashboard"})))(t)
 	defer open.Body.Close()
 	lines := bufio.NewScanner(open.Body)
 	if lines.Scan(); open.StatusCode != 200 || fieldsOfEvent(t, strings.TrimPrefix(lines.Text(), "data: ")) != "a load 1" {
 		t.Errorf("with a certificate: %d %q", open.StatusCode, lines.Text())
 	}
-	resp, err := get(authority.Client(t, testenv.Client{Name: "Other"}))
-	must.NoError(t, err)
+	resp := must.Get(get(authority.Client(t, testenv.Client{Name: "Other"})))(t)
 	defer resp.Body.Close()
 	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 403 || !strings.Contains(string(text), "read on topic riemann") {
 		t.Errorf("with a certificate without rights: %d %q %v", resp.StatusCode, text, err)
@@ -68,9 +66,7 @@ func TestRiemannSubscriptionRights(t *testing.T) {
 		_, series := families(t, scrape(t, s))
 		return series[`seb_tls_failures_total{listener="riemann-web"}`] == "2"
 	})
-	if _, err := root.RemoveRules(t.Context(), client.RuleFilter{Principal: "dashboard"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(root.RemoveRules(t.Context(), client.RuleFilter{Principal: "dashboard"}))(t)
 	for lines.Scan() { // until the end of the subscription
 	}
 	if err := lines.Err(); err != nil {
@@ -84,8 +80,7 @@ func TestRiemannSubscriptionsOfAToken(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, "file:"+t.TempDir())
 	s := start(t, cfg)
-	token, err := connect(t, s).CreateToken(t.Context(), client.TokenSpec{ID: "listener", Scopes: client.Scopes{Write: []string{"riemann"}}})
-	must.NoError(t, err)
+	token := must.Get(connect(t, s).CreateToken(t.Context(), client.TokenSpec{ID: "listener", Scopes: client.Scopes{Write: []string{"riemann"}}}))(t)
 	must.NoError(t, s.Close(t.Context()))
 	cfg.Riemann.WebListen, cfg.Riemann.Token = "127.0.0.1:0", config.Secret(token.Secret)
 	s = start(t, cfg)
@@ -94,9 +89,7 @@ func TestRiemannSubscriptionsOfAToken(t *testing.T) {
 	}
 	must.NoError(t, connect(t, s).AddRules(t.Context(), []client.Rule{{Principal: "listener", Resource: "topic", Pattern: "riemann", Operation: "read"}}))
 	w, resp := dial(t, subscribeURL(s, "true"))
-	if resp.StatusCode != 101 {
-		t.Fatalf("with the right to read: status %d", resp.StatusCode)
-	}
+	must.Equalf(t, resp.StatusCode, 101, "with the right to read: status")
 	must.NoError(t, connect(t, s).RevokeToken(t.Context(), "listener"))
 	w.closes(1001)
 }
@@ -113,7 +106,5 @@ func TestAnonymousRiemannListeners(t *testing.T) {
 			t.Errorf("no %q in %s", want, log)
 		}
 	}
-	if n := strings.Count(log.String(), "--riemann-allow-anonymous"); n != 2 {
-		t.Errorf("%d warnings, want 2: %s", n, log)
-	}
+	check.Equalf(t, strings.Count(log.String(), "--riemann-allow-anonymous"), 2, "warnings, want 2: %s", log)
 }

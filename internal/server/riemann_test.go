@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -44,8 +45,7 @@ func TestRiemann(t *testing.T) {
 	cfg := settings(t, "mem:")
 	cfg.Riemann.Listen, cfg.Riemann.UDP = "127.0.0.1:0", "127.0.0.1:0"
 	s := start(t, cfg)
-	c, err := net.Dial("tcp", s.RiemannAddress())
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", s.RiemannAddress()))(t)
 	defer c.Close()
 	if ok, answer, err := riemannAsk(c, riemannEvent); !ok || err != nil {
 		t.Fatalf("%q %v", answer, err)
@@ -59,16 +59,11 @@ func TestRiemann(t *testing.T) {
 	if s.Banner(&out, "seb"); !strings.Contains(out.String(), ", Riemann "+s.RiemannAddress()+", Riemann "+s.RiemannDatagrams()+" (UDP)\n") {
 		t.Errorf("banner: %s", out.String())
 	}
-	d, err := net.Dial("udp", s.RiemannDatagrams())
-	must.NoError(t, err)
+	d := must.Get(net.Dial("udp", s.RiemannDatagrams()))(t)
 	defer d.Close()
-	if _, err := d.Write(riemannEvent); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.Write(riemannEvent))(t)
 	sebtest.Eventually(t, "the datagram is stored", func() bool { return strings.Contains(scrape(t, s), "seb_riemann_events_total 2\n") })
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.Close(t.Context()))
 	if _, err := io.ReadAll(c); err != nil {
 		t.Errorf("the connection ends with %v", err)
 	}
@@ -97,9 +92,7 @@ func TestRiemannStatus(t *testing.T) {
 	d, err := net.Dial("udp", s.RiemannDatagrams())
 	must.NoError(t, err)
 	defer d.Close()
-	if _, err := d.Write([]byte{0xff}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.Write([]byte{0xff}))(t)
 	want := api.RiemannStatus{
 		Address: s.RiemannAddress(), UDPAddress: s.RiemannDatagrams(), WebAddress: s.RiemannWebAddress(), Topic: "riemann",
 		Connections: 1, Events: 1, MessagesRefused: 1, Datagrams: 1, DatagramsDropped: 1, Index: api.RiemannIndexStatus{Events: 1, Bytes: 69},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -33,8 +34,7 @@ func riemannBroker(t *testing.T) (*server.Server, *client.Client) {
 
 func sendRiemann(t *testing.T, c *client.Client, host, service, data string) {
 	t.Helper()
-	_, err := c.ProduceEvent(t.Context(), client.Event{Name: service, EntityID: host, Data: json.RawMessage(data)}, client.EventOptions{Topic: "riemann"})
-	must.NoError(t, err)
+	must.Get(c.ProduceEvent(t.Context(), client.Event{Name: service, EntityID: host, Data: json.RawMessage(data)}, client.EventOptions{Topic: "riemann"}))(t)
 }
 
 // subscribeURL returns the address of a subscription.
@@ -67,11 +67,9 @@ func TestRiemannEventStream(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, subscribeURL(s, `service = "load" and not metric = nil or state = "expired"`), nil)
-	must.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, subscribeURL(s, `service = "load" and not metric = nil or state = "expired"`), nil))(t)
 	req.Header.Set("Origin", "https://dash.example.com")
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Access-Control-Allow-Origin") != "https://dash.example.com" {
 		t.Fatalf("%v", resp)
@@ -92,12 +90,8 @@ func TestRiemannEventStream(t *testing.T) {
 	}
 	sendRiemann(t, c, "c", "disk", `{"metric":4}`)
 	sendRiemann(t, c, "c", "load", `{"metric":5,"ttl":3600}`)
-	if got := next(); got != "c load 5" {
-		t.Errorf("the new event is %q", got)
-	}
-	if got := next(); got != "a load  expired" {
-		t.Errorf("the expired event is %q", got)
-	}
+	check.Equalf(t, next(), "c load 5", "the new event")
+	check.Equalf(t, next(), "a load  expired", "the expired event")
 }
 
 // webSocket is a client of RFC 6455.
@@ -110,10 +104,8 @@ type webSocket struct {
 // dial opens a WebSocket; it returns the answer without one.
 func dial(t *testing.T, address string, header ...string) (*webSocket, *http.Response) {
 	t.Helper()
-	u, err := url.Parse(address)
-	must.NoError(t, err)
-	conn, err := net.Dial("tcp", u.Host)
-	must.NoError(t, err)
+	u := must.Get(url.Parse(address))(t)
+	conn := must.Get(net.Dial("tcp", u.Host))(t)
 	t.Cleanup(func() { conn.Close() })
 	// The key and its answer are those of RFC 6455, section 1.3.
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n"+
@@ -123,8 +115,7 @@ func dial(t *testing.T, address string, header ...string) (*webSocket, *http.Res
 	}
 	fmt.Fprint(conn, "\r\n")
 	w := &webSocket{t, conn, bufio.NewReader(conn)}
-	resp, err := http.ReadResponse(w.r, nil)
-	must.NoError(t, err)
+	resp := must.Get(http.ReadResponse(w.r, nil))(t)
 	if resp.StatusCode == http.StatusSwitchingProtocols && resp.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
 		t.Fatalf("%v", resp.Header)
 	}
@@ -139,9 +130,7 @@ func (w *webSocket) frame(op byte, payload string) {
 	for i := range len(payload) {
 		b = append(b, payload[i]^mask[i%4])
 	}
-	if _, err := w.conn.Write(b); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.conn.Write(b))(w.t)
 }
 
 // next returns the next frame.
@@ -149,9 +138,7 @@ func (w *webSocket) next() (op byte, payload string) {
 	w.t.Helper()
 	must.NoError(w.t, w.conn.SetReadDeadline(time.Now().Add(20*time.Second)))
 	head := make([]byte, 2)
-	if _, err := io.ReadFull(w.r, head); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(io.ReadFull(w.r, head))(w.t)
 	n := uint64(head[1])
 	switch n {
 	case 126:
@@ -164,9 +151,7 @@ func (w *webSocket) next() (op byte, payload string) {
 		n = binary.BigEndian.Uint64(more)
 	}
 	b := make([]byte, n)
-	if _, err := io.ReadFull(w.r, b); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(io.ReadFull(w.r, b))(w.t)
 	return head[0] & 0x0f, string(b)
 }
 
@@ -178,9 +163,7 @@ func (w *webSocket) closes(status uint16) {
 		if op != 8 {
 			continue
 		}
-		if got := binary.BigEndian.Uint16([]byte(payload)); got != status {
-			w.t.Errorf("closed with %d, want %d", got, status)
-		}
+		check.Equalf(w.t, binary.BigEndian.Uint16([]byte(payload)), status, "closed with")
 		if _, err := w.r.ReadByte(); err == nil {
 			w.t.Error("more bytes after the close")
 		}
@@ -236,9 +219,7 @@ func TestRiemannWebSocket(t *testing.T) {
 
 	w, _ = dial(t, subscribeURL(s, "true"))
 	w.next()
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.Close(t.Context()))
 	w.closes(1001)
 }
 
@@ -259,8 +240,7 @@ func TestRiemannSubscriptionsRefused(t *testing.T) {
 		if strings.HasPrefix(r.header, "Sec-") {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url, nil)
 			req.Header = http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Sec-Websocket-Version": {"8"}}
-			resp, err := http.DefaultClient.Do(req)
-			must.NoError(t, err)
+			resp := must.Get(http.DefaultClient.Do(req))(t)
 			if resp.Body.Close(); resp.StatusCode != r.status {
 				t.Errorf("%s: status %d, want %d", r.name, resp.StatusCode, r.status)
 			}
@@ -276,11 +256,9 @@ func TestRiemannSubscriptionsRefused(t *testing.T) {
 			t.Errorf("%s: status %d, %s, want %d %s", r.name, resp.StatusCode, body, r.status, r.text)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, subscribeURL(s, "true"), nil)
-	must.NoError(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, subscribeURL(s, "true"), nil))(t)
 	req.Host = "rebound.example.com"
-	resp, err := http.DefaultClient.Do(req)
-	must.NoError(t, err)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	if resp.Body.Close(); resp.StatusCode != 403 {
 		t.Errorf("a host that is not the broker's: status %d, want 403", resp.StatusCode)
 	}
@@ -318,8 +296,7 @@ func TestRiemannQueries(t *testing.T) {
 	cfg := settings(t, "mem:")
 	cfg.Riemann.Listen = "127.0.0.1:0"
 	s := start(t, cfg)
-	c, err := net.Dial("tcp", s.RiemannAddress())
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", s.RiemannAddress()))(t)
 	defer c.Close()
 	queries := func(text string) []byte { // a Msg with a Query
 		return append([]byte{0x2a, byte(len(text) + 2), 0x0a, byte(len(text))}, text...)
@@ -366,9 +343,7 @@ func TestManyRiemannSubscriptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer last.Close()
-		if _, err := io.WriteString(last, "G"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(last, "G"))(t)
 	}
 	_ = last.SetReadDeadline(time.Now().Add(5 * time.Second)) // less than the time for the head of a request
 	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {

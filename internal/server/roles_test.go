@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
@@ -64,12 +65,8 @@ func readsNext(t *testing.T, s *server.Server, next int64) {
 	if err != nil {
 		t.Fatalf("read at a follower: %v", err)
 	}
-	if read.NextOffset != next {
-		t.Errorf("a follower ends at offset %d, want %d", read.NextOffset, next)
-	}
-	if err := read.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Equalf(t, read.NextOffset, next, "a follower ends at offset")
+	check.NoError(t, read.Close())
 }
 
 // TestServersTakeTurns: a server that was fenced serves reads, refuses writes, and delivers nothing.
@@ -119,9 +116,7 @@ func TestServersTakeTurns(t *testing.T) {
 	fires(first, "u3")
 	must.NoError(t, produce(t, connect(t, first)))
 	for _, entity := range []string{"u1", "u2", "u3"} {
-		if got := hook.about(entity); got != 1 {
-			t.Errorf("%d messages about %s", got, entity)
-		}
+		check.Equalf(t, hook.about(entity), 1, "messages about %s", entity)
 	}
 	if hook.again > 2 { // the last message, if its delivery was not stored yet when another server took over
 		t.Errorf("%d messages came again after two takeovers", hook.again)
@@ -132,8 +127,6 @@ func TestServersTakeTurns(t *testing.T) {
 			t.Errorf("a server has ended: %v", s.Err())
 		default:
 		}
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Close(context.Background()))
 	}
 }

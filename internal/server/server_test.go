@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -37,16 +38,14 @@ func settings(t *testing.T, bucket string) config.Config {
 
 func start(t *testing.T, c config.Config) *server.Server {
 	t.Helper()
-	s, err := server.Start(t.Context(), c, quiet)
-	must.NoError(t, err)
+	s := must.Get(server.Start(t.Context(), c, quiet))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
 }
 
 func connect(t *testing.T, s *server.Server) *client.Client {
 	t.Helper()
-	c, err := client.New(s.URL(), client.Options{APIKey: s.APIKey(), RetryTime: -1})
-	must.NoError(t, err)
+	c := must.Get(client.New(s.URL(), client.Options{APIKey: s.APIKey(), RetryTime: -1}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -58,29 +57,21 @@ func produce(t *testing.T, c *client.Client) error {
 
 func TestDiscoverFindsARunningBroker(t *testing.T) {
 	cfg := settings(t, "mem:")
-	if _, err := server.Discover(cfg.DataDir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("before: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(server.Discover(cfg.DataDir)), fs.ErrNotExist, "before")
 	s := start(t, cfg)
 	r, err := server.Discover(cfg.DataDir)
 	if err != nil || r.Address != s.URL() || r.APIKey != s.APIKey() || r.PID != os.Getpid() {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := produce(t, connect(t, s)); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, produce(t, connect(t, s)))
 	for range 2 {
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Close(t.Context()))
 	}
 	r, err = server.Discover(cfg.DataDir)
 	if err != nil || r.Address != "" || r.APIKey != s.APIKey() {
 		t.Errorf("after: %+v, %v", r, err)
 	}
-	if again := start(t, cfg); again.APIKey() != s.APIKey() {
-		t.Error("the generated key has changed")
-	}
+	check.Equalf(t, start(t, cfg).APIKey(), s.APIKey(), "the generated key has changed")
 }
 
 func TestDamagedRuntimeFileIsAnError(t *testing.T) {
@@ -109,14 +100,11 @@ func TestCloseEndsLongPolls(t *testing.T) {
 		got <- err
 	}()
 	waiting := func() bool {
-		req, err := http.NewRequest(http.MethodGet, s.URL()+"/metrics", nil)
-		must.NoError(t, err)
+		req := must.Get(http.NewRequest(http.MethodGet, s.URL()+"/metrics", nil))(t)
 		req.Header.Set("Authorization", "Bearer "+s.APIKey())
-		resp, err := http.DefaultClient.Do(req)
-		must.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(req))(t)
 		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		must.NoError(t, err)
+		b := must.Get(io.ReadAll(resp.Body))(t)
 		return strings.Contains(string(b), "seb_broker_waiting_fetches 1\n")
 	}
 	for !waiting() {
@@ -126,9 +114,7 @@ func TestCloseEndsLongPolls(t *testing.T) {
 		default:
 		}
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.Close(t.Context()))
 	if err := <-got; err != nil {
 		t.Errorf("the poll was cut: %v", err)
 	}
@@ -148,17 +134,13 @@ func TestFencedServerIsDone(t *testing.T) {
 	if !errors.As(first.Err(), &fenced) || fenced.Leader != second.URL() {
 		t.Errorf("done because of %v", first.Err())
 	}
-	if err := produce(t, connect(t, second)); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, produce(t, connect(t, second)))
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := server.Run(ctx, settings(t, "mem:"), quiet, func(s *server.Server) {
-		if err := produce(t, connect(t, s)); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, produce(t, connect(t, s)))
 		cancel()
 	}); err != nil {
 		t.Errorf("canceled: %v", err)
@@ -174,9 +156,7 @@ func TestRunSaysThatItWasFenced(t *testing.T) {
 		start(t, settings(t, bucket))
 		_ = produce(t, connect(t, s))
 	})
-	if !errors.Is(err, broker.ErrFenced) {
-		t.Errorf("got %v", err)
-	}
+	check.ErrorIs(t, err, broker.ErrFenced)
 }
 
 func TestFaultsAtTheStart(t *testing.T) {
@@ -187,13 +167,9 @@ func TestFaultsAtTheStart(t *testing.T) {
 	if taken.HTTP.Port, err = net.LookupPort("tcp", port); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("port in use: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(server.Start(t.Context(), taken, quiet)), syscall.EADDRINUSE, "port in use")
 	taken.Pprof.Enable, taken.Pprof.Port, taken.HTTP.Port = true, taken.HTTP.Port, 0
-	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("pprof port in use: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(server.Start(t.Context(), taken, quiet)), syscall.EADDRINUSE, "pprof port in use")
 	var faults config.Faults
 	if _, err := server.Start(t.Context(), config.Config{}, quiet); !errors.As(err, &faults) {
 		t.Errorf("no settings: %v", err)
@@ -212,12 +188,9 @@ func TestConnectionsAreLimited(t *testing.T) {
 	var conns []net.Conn
 	ask := func() {
 		t.Helper()
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
-		must.NoError(t, err)
+		c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://")))(t)
 		t.Cleanup(func() { _ = c.Close() })
-		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
 		conns = append(conns, c)
 	}
 	status := func(c net.Conn, wait time.Duration) (string, error) {
@@ -259,14 +232,10 @@ func TestAdvertisedName(t *testing.T) {
 	c.Advertise = "db1.internal"
 	s := start(t, c)
 	for host, want := range map[string]int{"db1.internal:51313": http.StatusOK, "db2.internal:51313": http.StatusForbidden} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/readyz", nil)
-		must.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/readyz", nil))(t)
 		r.Host = host
-		resp, err := http.DefaultClient.Do(r)
-		must.NoError(t, err)
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		_ = resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", host, resp.StatusCode, want)
-		}
+		check.Equalf(t, resp.StatusCode, want, "%s", host)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -60,7 +61,5 @@ func TestCostsThatCannotBeSaved(t *testing.T) {
 	if c, err := connect(t, s).Cost(t.Context()); err != nil || c.Requests[0].Count < 3 || c.Prices != "free" || c.Storage.Bytes == 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.Close(t.Context()))
 }

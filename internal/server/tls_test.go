@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -44,13 +45,9 @@ func startSecured(t *testing.T, change func(*config.Config)) *secured {
 	c.Kafka.Listen = "127.0.0.1:0"
 	c.TLS.CertFile, c.TLS.KeyFile = s.files.Cert, s.files.Key
 	change(&c)
-	var err error
-	s.Server, err = server.Start(t.Context(), c, slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	must.NoError(t, err)
+	s.Server = must.Get(server.Start(t.Context(), c, slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))))(t)
 	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, s.Close(context.Background()))
 		s.authority.MustBeSecret(t, s.log.String(), s.files)
 	})
 	return s
@@ -58,8 +55,7 @@ func startSecured(t *testing.T, change func(*config.Config)) *secured {
 
 func (s *secured) http(t *testing.T, config *tls.Config) *client.Client {
 	t.Helper()
-	c, err := client.New(s.URL(), client.Options{APIKey: s.APIKey(), TLS: config})
-	must.NoError(t, err)
+	c := must.Get(client.New(s.URL(), client.Options{APIKey: s.APIKey(), TLS: config}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -83,9 +79,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(s.URL())
 		}
 		values := [][]byte{[]byte("v"), bytes.Repeat([]byte("0123456789abcdef"), 60_000)}
-		if _, err := s.http(t, s.authority.Trusted()).ProduceValues(t.Context(), "t", values, client.ProduceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.http(t, s.authority.Trusted()).ProduceValues(t.Context(), "t", values, client.ProduceOptions{}))(t)
 		for _, how := range []sasl.Mechanism{
 			plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism(), scram.Auth{User: "u", Pass: s.APIKey()}.AsSha512Mechanism(),
 		} {
@@ -111,12 +105,8 @@ func TestTLS(t *testing.T) {
 			}
 			n++
 		}
-		if n != len(values) {
-			t.Errorf("%d records", n)
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.Equalf(t, n, len(values), "records")
+		check.NoError(t, s.Close(t.Context()))
 	}
 }
 
@@ -171,12 +161,8 @@ func TestTLSIsRenewed(t *testing.T) {
 	s.authority.Files(t, dir, testenv.Leaf{})
 	eventuallyTrusted(t, s)
 	eventually(t, &s.log, "certificate reloaded")
-	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()))
+	check.NoError(t, old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr())
 }
 
 func eventuallyTrusted(t *testing.T, s *secured) {
@@ -194,19 +180,15 @@ func eventuallyTrusted(t *testing.T, s *secured) {
 // is logged. HTTP answers with the reason.
 func TestTLSAndPlainText(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
-	c, err := net.Dial("tcp", s.KafkaAddress())
-	must.NoError(t, err)
+	c := must.Get(net.Dial("tcp", s.KafkaAddress()))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := c.Write([]byte("\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x06client")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write([]byte("\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x06client")))(t)
 	if b, err := io.ReadAll(c); len(b) > 0 || err != nil { // in particular no reset
 		t.Errorf("%q %v", b, err)
 	}
 	eventually(t, &s.log, `msg="plain text on a port with TLS, connection closed" listener=kafka`)
-	resp, err := http.Get("http" + strings.TrimPrefix(s.URL(), "https"))
-	must.NoError(t, err)
+	resp := must.Get(http.Get("http" + strings.TrimPrefix(s.URL(), "https")))(t)
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "https://") {
@@ -226,19 +208,13 @@ func TestTLSAndPlainText(t *testing.T) {
 // TestTLSOfOneListener: the other listener stays plain.
 func TestTLSOfOneListener(t *testing.T) {
 	s := startSecured(t, func(c *config.Config) { c.TLS.Listeners = "kafka" })
-	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()))
 	if err := produce(t, connect(t, s.Server)); err != nil || !strings.HasPrefix(s.URL(), "http://") {
 		t.Error(s.URL(), err)
 	}
 	s = startSecured(t, func(c *config.Config) { c.TLS.Listeners = "http" })
-	if err := produce(t, s.http(t, s.authority.Trusted())); err != nil {
-		t.Error(err)
-	}
-	if err := kafkaClient(t, s.Server).Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, produce(t, s.http(t, s.authority.Trusted())))
+	check.NoError(t, kafkaClient(t, s.Server).Ping(t.Context()))
 }
 
 // TestHTTP2IsNotOffered: a client that offers it gets HTTP/1.1, and one that requires it gets no
@@ -247,8 +223,7 @@ func TestHTTP2IsNotOffered(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
 	tr := &http.Transport{TLSClientConfig: s.authority.Trusted(), ForceAttemptHTTP2: true}
 	defer tr.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: tr}).Get(s.URL() + "/healthz")
-	must.NoError(t, err)
+	resp := must.Get((&http.Client{Transport: tr}).Get(s.URL() + "/healthz"))(t)
 	_ = resp.Body.Close()
 	if resp.ProtoMajor != 1 || resp.StatusCode != http.StatusOK {
 		t.Errorf("%s %d", resp.Proto, resp.StatusCode)
@@ -295,13 +270,9 @@ func TestPlainTextBeyondLoopbackIsWarnedOf(t *testing.T) {
 					lines = append(lines, line)
 				}
 			}
-			if len(lines) != len(c.want) {
-				t.Fatalf("%q", lines)
-			}
+			must.Equalf(t, len(lines), len(c.want), "%q", lines)
 			for i, want := range c.want {
-				if !strings.Contains(lines[i], want) {
-					t.Errorf("%s, want %s", lines[i], want)
-				}
+				check.Contains(t, lines[i], want)
 			}
 		})
 	}

@@ -155,9 +155,7 @@ func FuzzEncoder(f *testing.F) {
 			t.Fatal(err)
 		}
 		e.Memory.Release()
-		if n := class.Used(); n != 0 {
-			t.Fatalf("%d bytes are still reserved", n)
-		}
+		must.Equalf(t, class.Used(), 0, "bytes are still reserved")
 	})
 }
 

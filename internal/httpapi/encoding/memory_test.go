@@ -53,8 +53,7 @@ func TestArenaCountsMemory(t *testing.T) {
 
 func TestArenaOverLimit(t *testing.T) {
 	m, class := newMemory(64 << 20)
-	other, err := class.Reserve(class.Limit() - 10_000)
-	must.NoError(t, err)
+	other := must.Get(class.Reserve(class.Limit() - 10_000))(t)
 	must.NoError(t, m.Need(5000))
 	if _, err := m.Get(50_000); !errors.Is(err, budget.ErrOver) {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const testNow = 1_700_000_000_000
@@ -251,8 +252,6 @@ func FuzzString(f *testing.F) {
 		if err := json.Unmarshal(AppendString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
 			t.Fatalf("%q: %q %v", s, got, err)
 		}
-		if string(AppendString(nil, s)) != string(AppendString(nil, []byte(s))) {
-			t.Fatal("string and bytes differ")
-		}
+		must.Equalf(t, string(AppendString(nil, s)), string(AppendString(nil, []byte(s))), "string and bytes differ")
 	})
 }

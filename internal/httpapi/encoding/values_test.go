@@ -40,8 +40,7 @@ func TestValuesOrder(t *testing.T) {
 				clear(value) // the caller may reuse a volatile value
 			}
 		}
-		text, err := json.Marshal(sizes)
-		must.NoError(t, err)
+		text := must.Get(json.Marshal(sizes))(t)
 		if got := bytes.Join(v.Refs, nil); !bytes.Equal(got, want) {
 			t.Errorf("seed %d: values differ from the input", seed)
 		}

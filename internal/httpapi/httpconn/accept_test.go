@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestNegotiate(t *testing.T) {
@@ -29,11 +30,7 @@ func TestNegotiate(t *testing.T) {
 		"":                     api.Multipart,
 		"nonsense":             "",
 	} {
-		if got := Negotiate([]string{accept}, offers); got != want {
-			t.Errorf("Accept %q: offer %q, want %q", accept, got, want)
-		}
+		check.Equalf(t, Negotiate([]string{accept}, offers), want, "Accept %q: offer", accept)
 	}
-	if got := Negotiate(nil, offers); got != api.Multipart {
-		t.Errorf("no header: %q", got)
-	}
+	check.Equalf(t, Negotiate(nil, offers), api.Multipart, "no header")
 }

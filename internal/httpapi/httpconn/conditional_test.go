@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestIfNoneMatch(t *testing.T) {
@@ -41,9 +43,7 @@ func TestIfNoneMatch(t *testing.T) {
 			t.Errorf("If-None-Match %q: condition %+v, error %v", c.given, got, err)
 			continue
 		}
-		if got.Matches(`"other"`) != c.any {
-			t.Errorf("If-None-Match %q matches another tag: %v", c.given, !c.any)
-		}
+		check.Equalf(t, got.Matches(`"other"`), c.any, "If-None-Match %q matches another tag: %v", c.given, !c.any)
 		for _, tag := range c.matches {
 			if !got.Matches(tag) {
 				t.Errorf("%q does not match %s", c.given, tag)
@@ -63,9 +63,7 @@ func TestIfMatch(t *testing.T) {
 			continue
 		}
 		for i, tag := range []string{`"a"`, `"b"`, `"c-gzip"`} {
-			if got := c.Matches(tag); got != (len(want) > 0 && want[i]) {
-				t.Errorf("If-Match %s matches %s: %v", given, tag, got)
-			}
+			check.Equalf(t, c.Matches(tag), len(want) > 0 && want[i], "If-Match %s matches %s", given, tag)
 		}
 	}
 	if c, err := IfMatch(&http.Request{Header: http.Header{}}); c != nil || err != nil {

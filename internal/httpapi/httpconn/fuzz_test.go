@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -159,9 +160,7 @@ func FuzzReadAll(f *testing.F) {
 			}
 			in.Memory.Release()
 		}
-		if class.Used() != 0 {
-			t.Fatalf("%d bytes are still reserved", class.Used())
-		}
+		must.Equalf(t, class.Used(), 0, "bytes are still reserved")
 	})
 }
 

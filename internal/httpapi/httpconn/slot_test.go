@@ -13,6 +13,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -31,12 +32,10 @@ func TestBodyReceived(t *testing.T) {
 		}),
 		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, QueueWait: time.Minute,
 	})
-	l, err := Listen("127.0.0.1:0", nil)
-	must.NoError(t, err)
+	l := must.Get(Listen("127.0.0.1:0", nil))(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	conn, err := net.Dial("tcp", l.Addr().String())
-	must.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	in := bufio.NewReader(conn)
 	for _, c := range []struct{ first, later, want string }{
 		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "", "true true 3 <nil>"},
@@ -47,23 +46,18 @@ func TestBodyReceived(t *testing.T) {
 		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "", "true true 3 <nil>"},
 	} {
 		for _, text := range []string{c.first, c.later} {
-			if _, err := conn.Write([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Write([]byte(text)))(t)
 			if text == c.first {
 				<-began
 			}
 		}
-		resp, err := http.ReadResponse(in, nil)
-		must.NoError(t, err)
+		resp := must.Get(http.ReadResponse(in, nil))(t)
 		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != c.want {
 			t.Errorf("%q, then %q: %s (%v), want %s", c.first, c.later, got, err, c.want)
 		}
 		_ = resp.Body.Close()
 	}
 	_ = conn.Close()
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.Shutdown(context.Background()))
 	<-served
 }

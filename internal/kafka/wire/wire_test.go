@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // shape has every kind of field.
@@ -101,9 +102,7 @@ func FuzzParseHead(f *testing.F) {
 			t.Fatalf("%x: %+v, rest %x", b, h, rest)
 		}
 		n := max(0, int(int16(binary.BigEndian.Uint16(b[8:]))))
-		if string(h.Client) != string(b[10:10+n]) {
-			t.Fatalf("%x: client %q", b, h.Client)
-		}
+		must.Equalf(t, string(h.Client), string(b[10:10+n]), "%x: client %q", b, h.Client)
 		if used := len(b) - len(rest); !flexible && used != 10+n || flexible && used < 11+n {
 			t.Fatalf("%x: the head has %d bytes", b, used)
 		}
