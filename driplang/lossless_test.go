@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 var treesFlag = flag.Uint64("trees", 0, "number of random trees of TestLossless, and of TestSentenceHasOneMeaning in driplang/monitor (0: few)")
@@ -19,7 +20,7 @@ func TestLossless(t *testing.T) {
 			checkSpans(t, c.Expr, e)
 		}
 	}
-	valid, n := uint64(0), max(*treesFlag, 2000)
+	valid, n := uint64(0), max(*treesFlag, uint64(sebtest.Runs(2000, 700)))
 	for seed := range n {
 		c := driplangtest.Random(seed)
 		c.Rich = seed%4 > 0

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestTextLike(t *testing.T) {
@@ -99,7 +100,7 @@ func TestTextLikeFaults(t *testing.T) {
 // TestTextLikeKeepsNotation edits random expressions. The result parses to the edited expression, and
 // writes each part that the source has as it is there, which the canonical form does not.
 func TestTextLikeKeepsNotation(t *testing.T) {
-	const seeds = 5_000
+	seeds := sebtest.Runs(5_000, 1_500)
 	edited, kept := 0, 0
 	for seed := range uint64(seeds) {
 		w := author{rand.New(rand.NewPCG(seed, 1))}

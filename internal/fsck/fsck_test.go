@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -149,7 +150,7 @@ func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.O
 func TestAfterKills(t *testing.T) {
 	t.Parallel()
 	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
-		for run := range 12 {
+		for run := range sebtest.Runs(12, 6) {
 			b := open(t, options(s, 5))
 			if run == 0 {
 				create(t, b, "t", 3)

@@ -65,7 +65,7 @@ func TestDamageIsDetected(t *testing.T) {
 	m.view.Close()
 	whole := must.Get(os.ReadFile(m.view.path))(t)
 	damaged := 0
-	m.few = sebtest.Runs(20, 10)
+	m.few = sebtest.Runs(20, 5)
 	for _, d := range damages {
 		for range sebtest.Runs(2, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
@@ -94,7 +94,7 @@ func TestDamageAfterCrashIsDetected(t *testing.T) {
 	}
 	m.check()
 	dir := filepath.Dir(m.view.copy())
-	m.few = sebtest.Runs(20, 10)
+	m.few = sebtest.Runs(20, 5)
 	for _, d := range damages {
 		for range sebtest.Runs(2, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")

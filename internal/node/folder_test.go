@@ -214,7 +214,7 @@ func TestImagesOfTheDataFolder(t *testing.T) {
 			delete(less, name)
 			less.write(t, w.dir)
 			w.try(kind + ": " + name + " is missing")
-			if !*allImages && kind == "stopped" && i%3 != 0 || i%sebtest.Runs(1, 3) != 0 {
+			if !*allImages && kind == "stopped" && i%3 != 0 || i%sebtest.Runs(1, 5) != 0 {
 				continue
 			}
 			for what, text := range damages(files[name], sample) {

@@ -170,7 +170,7 @@ func TestJournalPowerFailures(t *testing.T) {
 		for _, c := range choices {
 			happened[c] = true
 		}
-		for n := range p.appended(step) {
+		for n := 0; n < p.appended(step); n += sebtest.Runs(1, 5) {
 			prefixes++
 			try(step, happened, func(durable, newest string) string {
 				return prefix(durable, newest, min(len(newest), len(durable)+n))

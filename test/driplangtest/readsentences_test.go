@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 var (
@@ -27,7 +28,7 @@ func TestSentencesAreRead(t *testing.T) {
 	for _, c := range driplangtest.Cases(t) {
 		if e, err := driplang.Parse(c.Expr); err == nil && !read[e.String()] {
 			read[e.String()] = true
-			if _, err := compareSentence(e, uint64(len(read)), 1000, seen); err != nil {
+			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(1000, 300), seen); err != nil {
 				t.Errorf("case %s: %v", c.ID, err)
 			}
 		}

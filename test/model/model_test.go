@@ -9,10 +9,12 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/model"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestInvariantsHold(t *testing.T) {
 	for mode, seeds := range map[model.Mode]int{model.Calm: 120, model.Sleepy: 100, model.Chaos: 60, model.Loopback: 100} {
+		seeds = sebtest.Runs(seeds, seeds/4)
 		t.Run(string(mode), func(t *testing.T) {
 			var total model.Stat
 			for n := range seeds {

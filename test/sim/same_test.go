@@ -95,7 +95,7 @@ func TestDeterminismOfKills(t *testing.T) {
 		if first.Err != nil {
 			t.Errorf("seed %d: %v", seed, first.Err)
 		}
-		for range 15 {
+		for range sebtest.Runs(15, 4) {
 			if again := sim.Run(cfg, nil); again != first {
 				t.Fatalf("seed %d: a run has hash %016x, another %016x", seed, again.Hash, first.Hash)
 			}
@@ -106,15 +106,17 @@ func TestDeterminismOfKills(t *testing.T) {
 // TestDeterminismOfProcesses: another process gives the same runs. Under the race detector that is
 // another build of the program, with other timings and addresses.
 func TestDeterminismOfProcesses(t *testing.T) {
-	args := []string{os.Args[0], "-test.v", "-test.run=^TestDeterminism$", "-same=2"}
+	n := sebtest.Runs(2, 1)
+	same := fmt.Sprint("-same=", n)
+	args := []string{os.Args[0], "-test.v", "-test.run=^TestDeterminism$", same}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		args = []string{"go", "test", "-count=1", "-v", "-run=^TestDeterminism$", ".", "-same=2"}
+		args = []string{"go", "test", "-count=1", "-v", "-run=^TestDeterminism$", ".", same}
 	}
 	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for i := range 2 {
+	for i := range n {
 		seed := sameSeed(i)
 		if want := fmt.Sprintf("seed %d: %v\n", seed, traced(t, seed)); !strings.Contains(string(out), want) {
 			t.Errorf("no %q in another process, but:\n%s", want, out)

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestEstimateCoversTheTotal: over 200 seeds of names, the 95 % interval has the exact number in at
 // least 90 %, also for few firings and for skewed ones, and it is not needlessly wide.
 func TestEstimateCoversTheTotal(t *testing.T) {
-	const seeds = 200
+	seeds := sebtest.Runs(200, 60)
 	populations := map[string]struct {
 		entities int
 		firings  func(r *rand.Rand) int // of one entity
