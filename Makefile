@@ -42,8 +42,8 @@ test: s3server vet ## every test, the S3 server included
 	cd packaging && $(GOTEST) ./...  # licences of all modules; SBOM and files of a small release
 
 check: ## vet, house rules and the short tests of the main module, without the S3 server
-	$(GO) vet ./...
-	$(GOTEST) -p 4 -parallel 8 -short $$($(GO) list $(filter-out ./test/torture,$(LONGEST)) ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
+	$(GOTEST) -vet=all -p 4 -parallel 8 -short $$($(GO) list $(filter-out ./test/torture,$(LONGEST)) ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
+	$(GO) vet $$($(GO) list ./... | grep -E '$(CAMPAIGNS)')  # go test has vetted the others
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
 	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \
