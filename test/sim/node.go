@@ -50,6 +50,7 @@ type run struct {
 	out      map[*op]uint64 // every unanswered op, and its number in the run
 	given    uint64         // number of the newest op
 	bodies   map[*core.Frozen][]byte
+	damaged  map[core.OpID]int    // damaged answers
 	images   map[core.OpID][]byte // encoded snapshots
 	confirm  map[uint64]int64     // confirmation tags: the chain's length at the request
 	seen     map[partKey]int64    // highest next offset served
@@ -88,7 +89,7 @@ func (n *node) begin(follows bool) {
 	w := n.w
 	n.startClock()
 	r := &run{
-		n: n, out: map[*op]uint64{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
+		n: n, out: map[*op]uint64{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{}, damaged: map[core.OpID]int{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
 	scaled := func(d time.Duration) core.Duration { return core.Duration(w.units(d)) }
