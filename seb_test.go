@@ -72,7 +72,7 @@ func TestReadsLongerThanOneFetch(t *testing.T) {
 		recs[i].Value = value
 	}
 	must.Get(b.Produce(t.Context(), "t", 0, recs...))(t)
-	check := func(b *seb.Broker) {
+	verify := func(b *seb.Broker) {
 		next := int64(7)
 		for r, err := range b.Records(t.Context(), "t", seb.ReadOptions{Offset: 7, MaxBytes: 200_000}) {
 			must.NoError(t, err)
@@ -83,9 +83,9 @@ func TestReadsLongerThanOneFetch(t *testing.T) {
 		}
 		check.Equalf(t, next, n, "ended at")
 	}
-	check(b)
+	verify(b)
 	must.NoError(t, b.Close(t.Context()))
-	check(open(t, seb.Options{Bucket: dir}))
+	verify(open(t, seb.Options{Bucket: dir}))
 }
 
 func TestFollow(t *testing.T) {

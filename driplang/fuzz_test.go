@@ -30,7 +30,7 @@ func FuzzParse(f *testing.F) {
 		var e driplang.Expr
 		var err error
 		sebtest.Allocates(t, parseBound(text), []byte(text), func() { e, err = driplang.Parse(text) })
-		check(t, text, e, err)
+		verify(t, text, e, err)
 		if err == nil && len(text) < 512 { // each span is parsed
 			checkSpans(t, text, e)
 		}
@@ -55,8 +55,8 @@ func FuzzParseJSON(f *testing.F) {
 			e, err = driplang.ParseJSON(text)
 			original, originalErr = driplang.ParseOriginal(text)
 		})
-		check(t, string(text), e, err)
-		check(t, string(text), original, originalErr)
+		verify(t, string(text), e, err)
+		verify(t, string(text), original, originalErr)
 		if err == nil {
 			if err := validate(text); err != nil {
 				t.Fatalf("%s was read as %s: %v", text, e, err)
@@ -90,7 +90,7 @@ func FuzzTextLike(f *testing.F) {
 	})
 }
 
-func check(t *testing.T, text string, e driplang.Expr, err error) {
+func verify(t *testing.T, text string, e driplang.Expr, err error) {
 	t.Helper()
 	if err == nil {
 		roundTrip(t, e)

@@ -79,11 +79,11 @@ func FuzzCheck(f *testing.F) {
 		plain := repairBatches(b)
 		var sum Summary
 		var err error
-		check := func() { sum, err = Check(b, fuzzLimits()) }
+		verify := func() { sum, err = Check(b, fuzzLimits()) }
 		if plain {
-			sebtest.Allocates(t, sebtest.DecoderBound(b), b, check)
+			sebtest.Allocates(t, sebtest.DecoderBound(b), b, verify)
 		} else {
-			check()
+			verify()
 		}
 		if err != nil {
 			if !errors.Is(err, ErrInvalid) {

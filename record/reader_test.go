@@ -190,7 +190,7 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 	claim := func(codec Compression, b string) []byte {
 		return kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.Records, kb.Attributes = []byte(b), int16(codec) })
 	}
-	check := func(b []byte) error {
+	verify := func(b []byte) error {
 		_, err := Check(b, Limits{})
 		return err
 	}
@@ -202,15 +202,15 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 		},
 		"offsets": func() error { _, err := DecodeOffsetsV1(offsetsFile); return err },
 		"records": func() error {
-			return check(kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.NumRecords, kb.LastOffsetDelta = 16<<20, 16<<20-1 }))
+			return verify(kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.NumRecords, kb.LastOffsetDelta = 16<<20, 16<<20-1 }))
 		},
-		"value":        func() error { return check(claim(None, string(rawFields{key: -1, value: 16 << 20}.encode()))) },
-		"snappy block": func() error { return check(claim(Snappy, "\x80\x80\x80\x08"+strings.Repeat("\x00a", 18))) },
+		"value":        func() error { return verify(claim(None, string(rawFields{key: -1, value: 16 << 20}.encode()))) },
+		"snappy block": func() error { return verify(claim(Snappy, "\x80\x80\x80\x08"+strings.Repeat("\x00a", 18))) },
 		// Single segment, content size 16 MiB; then a window descriptor of 16 MiB.
 		"zstd content": func() error {
-			return check(claim(Zstd, "\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x01"+strings.Repeat("\x00", 31)))
+			return verify(claim(Zstd, "\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x01"+strings.Repeat("\x00", 31)))
 		},
-		"zstd window": func() error { return check(claim(Zstd, "\x28\xb5\x2f\xfd\x00\x70"+strings.Repeat("\x00", 34))) },
+		"zstd window": func() error { return verify(claim(Zstd, "\x28\xb5\x2f\xfd\x00\x70"+strings.Repeat("\x00", 34))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := parse(); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrInvalid) {

@@ -18,7 +18,7 @@ var treesFlag = flag.Uint64("trees", 0, "number of random trees of TestSentenceH
 func TestSentenceHasOneMeaning(t *testing.T) {
 	bySentence := make(map[string]driplang.Expr)
 	pairs, seen := 0, make(map[string]bool)
-	check := func(text string, seed uint64) {
+	verify := func(text string, seed uint64) {
 		e, err := driplang.Parse(text)
 		if err != nil || seen[e.String()] {
 			return
@@ -35,11 +35,11 @@ func TestSentenceHasOneMeaning(t *testing.T) {
 		}
 	}
 	for i, c := range driplangtest.Cases(t) {
-		check(c.Expr, uint64(i))
+		verify(c.Expr, uint64(i))
 	}
 	for seed := range max(*treesFlag, uint64(sebtest.Runs(10000, 3000))) {
 		c := driplangtest.Random(seed)
-		check(c.Expression(1+c.Below(3), false), seed)
+		verify(c.Expression(1+c.Below(3), false), seed)
 	}
 	if pairs < 100 {
 		t.Errorf("only %d pairs", pairs)

@@ -52,7 +52,7 @@ func TestStories(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", e, err)
 		}
-		if err := check(e, a); err != nil {
+		if err := verify(e, a); err != nil {
 			t.Errorf("%s: %v", e, err)
 		}
 		b.WriteString(e.String() + "\n" + print(a))

@@ -30,7 +30,7 @@ func TestStoriesOfRandomExpressions(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, e, err)
 		}
-		if err := check(e, a); err != nil {
+		if err := verify(e, a); err != nil {
 			t.Errorf("seed %d: %s: %v", seed, e, err)
 		}
 		if again, _ := story.Of(e); !reflect.DeepEqual(a, again) {

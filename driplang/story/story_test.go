@@ -8,8 +8,8 @@ import (
 	"github.com/sebbroker/seb/test/driplangtest"
 )
 
-// check evaluates stories by definition.
-func check(e driplang.Expr, a story.Answer) error {
+// verify evaluates stories by definition.
+func verify(e driplang.Expr, a story.Answer) error {
 	x := driplangtest.Of(e)
 	initially := x.Value(nil, driplangtest.Point{At: -1, Done: true}) == driplangtest.True
 	if initially != (a.NoneFires == story.TrueAtStart) || initially && len(a.Stories) > 0 {

@@ -204,17 +204,17 @@ func TestChecksOfStoredRequests(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := tableOf(write)
-			check := &access.Check{Principal: "ann", Secret: 1, Version: table.Version, Host: "h", Request: q}
+			verify := &access.Check{Principal: "ann", Secret: 1, Version: table.Version, Host: "h", Request: q}
 			committed := table.Share()
 			table.Apply(&c.change)
-			if got := table.Permits(check); got != c.want {
+			if got := table.Permits(verify); got != c.want {
 				t.Errorf("permitted %v, want %v", got, c.want)
 			}
-			if table.Permits(check) != c.want || !table.Permits(nil) {
+			if table.Permits(verify) != c.want || !table.Permits(nil) {
 				t.Error("the second decision differs")
 			}
-			check.Secret = 0
-			if got := table.Permits(check); got != c.certificate {
+			verify.Secret = 0
+			if got := table.Permits(verify); got != c.certificate {
 				t.Errorf("permitted %v with a certificate, want %v", got, c.certificate)
 			}
 			if !committed.Compile("ann").Allow(q, "h") {

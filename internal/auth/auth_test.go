@@ -105,18 +105,18 @@ func (w *world) refused(token string, want error) {
 // appendAs appends a record with the authority of an identity as of now.
 func (w *world) appendAs(i *auth.Identity, topic string) func() error {
 	w.t.Helper()
-	check, ok := i.Check(access.Write, access.Topic, topic)
+	verify, ok := i.Check(access.Write, access.Topic, topic)
 	if !ok {
 		w.t.Fatalf("%s may not write to %s", i.Name(), topic)
 	}
-	return func() error { return w.append(topic, check) }
+	return func() error { return w.append(topic, verify) }
 }
 
 // append appends a record.
-func (w *world) append(topic string, check *access.Check) error {
+func (w *world) append(topic string, verify *access.Check) error {
 	w.t.Helper()
 	a := brokertest.Append(topic, 0, recordtest.Values("v")...)
-	a.Check = check
+	a.Check = verify
 	return brokertest.Try(w.t.Context(), w.b, a).Err
 }
 

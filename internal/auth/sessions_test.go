@@ -34,14 +34,14 @@ func TestOneTableDecides(t *testing.T) {
 				}
 			}
 		}
-		check, ok := i.Check(access.Write, access.Topic, "orders")
+		verify, ok := i.Check(access.Write, access.Topic, "orders")
 		w.looked = nil
 		if !rotated {
 			continue
 		}
 		replaced++
 		if ok {
-			if err := w.append("orders", check); !errors.Is(err, state.ErrUnauthorized) {
+			if err := w.append("orders", verify); !errors.Is(err, state.ErrUnauthorized) {
 				t.Errorf("append with a secret that was replaced at look %d at the clock: %v", at+1, err)
 			}
 		}

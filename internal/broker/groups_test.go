@@ -54,19 +54,19 @@ func TestGroups(t *testing.T) {
 			}
 		}
 		const all = "a/0=0 of [0,0) a/1=2! of [0,3) b/0=1 of [0,0)"
-		check := func(b *broker.Broker, want string) {
+		verify := func(b *broker.Broker, want string) {
 			t.Helper()
 			must.Equal(t, group(t, b, "g"), want)
 		}
-		check(b, all)
+		verify(b, all)
 		o := options(s)
 		o.Core.ReadOnly = true
 		follower := open(t, o)
-		check(follower, all)
+		verify(follower, all)
 		must.ErrorIs(t, commit(t, follower, "g", broker.OffsetCommit{Topic: "a"})[0], broker.ErrReadOnly)
 		kill(b)
 		b = open(t, options(s))
-		check(b, all)
+		verify(b, all)
 		commit(t, b, "h", broker.OffsetCommit{Topic: "a", Offset: 7})
 		if gs := b.Groups(ctx); len(gs) != 2 || gs[0].Name != "g" || len(gs[0].Offsets) != 3 || gs[1].Name != "h" || gs[1].Offsets[0].Offset != 7 {
 			t.Fatalf("%+v", gs)
@@ -78,9 +78,9 @@ func TestGroups(t *testing.T) {
 		} {
 			must.NoError(t, err)
 		}
-		check(b, "a/1=2! of [0,3)")
+		verify(b, "a/1=2! of [0,3)")
 		must.NoError(t, b.DeleteGroup(ctx, "g"))
-		check(b, "unknown consumer group")
+		verify(b, "unknown consumer group")
 		for err, want := range map[error]error{
 			b.DeleteGroup(ctx, "g"):              broker.ErrUnknownGroup,
 			b.DeleteOffset(ctx, "g", "a", 0):     broker.ErrUnknownGroup,

@@ -95,7 +95,7 @@ func TestLogAppendTime(t *testing.T) {
 	end := int64(len(want))
 	set("")
 	write(false, "x", "y", "z")
-	check := func(when string) {
+	verify := func(when string) {
 		t.Helper()
 		got := timesOf(t, b, "a")
 		if !maps.Equal(got, want) {
@@ -107,18 +107,18 @@ func TestLogAppendTime(t *testing.T) {
 			}
 		}
 	}
-	check("in memory")
+	verify("in memory")
 	kill(b)
 	b = open(t, options(s))
-	check("from the store")
+	verify("from the store")
 	compact(t, b, s, "a", uint32(len(want)))
 	if ranges := b.View().TopicByName("a").Partitions.At(0).Ranges; !slices.ContainsFunc(ranges, func(g state.Range) bool { return g.Pack }) {
 		t.Fatalf("no pack in %+v", ranges)
 	}
-	check("from a pack")
+	verify("from a pack")
 	kill(b)
 	b = open(t, options(s))
-	check("from a pack after a restart")
+	verify("from a pack after a restart")
 }
 
 // TestCompactionKeepsAppendTime: compacted records of a stamped batch keep their append time, and

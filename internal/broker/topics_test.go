@@ -35,7 +35,7 @@ func TestTopics(t *testing.T) {
 	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "none", broker.TopicSpec{})), broker.ErrUnknownTopic, "update")
 	mustProduce(t, b, "orders", 2, "a", "b")
 	create(t, b, "accounts", 1)
-	check := func(b *broker.Broker) {
+	verify := func(b *broker.Broker) {
 		t.Helper()
 		all := b.Topics(ctx)
 		if len(all) != 2 || all[0].Name != "accounts" || all[1].Name != "orders" {
@@ -49,10 +49,10 @@ func TestTopics(t *testing.T) {
 			t.Fatalf("%d %v", n, err)
 		}
 	}
-	check(b)
+	verify(b)
 	kill(b)
 	b = open(t, options(s))
-	check(b)
+	verify(b)
 	must.NoError(t, b.DeleteTopic(ctx, "orders"))
 	for _, err := range []error{b.DeleteTopic(ctx, "orders"), produce(t, b, "orders", 0, "x").Err, func() error { _, err := b.Partitions("orders"); return err }()} {
 		if !errors.Is(err, broker.ErrUnknownTopic) {

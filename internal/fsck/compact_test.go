@@ -114,7 +114,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 		damaged := slices.Clone(sound)
 		damaged[at] ^= 1
 		change(t, s, name, func([]byte) []byte { return damaged })
-		r, found := must.Get2(check(t, fsck.Options{Store: s}))(t)
+		r, found := must.Get2(verify(t, fsck.Options{Store: s}))(t)
 		if r.Damages != 1 || len(found) == 0 || found[len(found)-1].Key != name || !slices.Equal(found[len(found)-1].Lost, want) {
 			t.Errorf("byte %d of %d, batches from %d on: %+v", at, len(sound), first, found)
 		}

@@ -143,7 +143,7 @@ func TestDamage(t *testing.T) {
 				live(t, s, snapshotSlots)
 				where := d.plant(t, s)
 				before := keys(t, s)
-				r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
+				r, found, err := verify(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
 				if !errors.Is(err, fsck.ErrDamaged) {
 					t.Errorf("repair of a damaged bucket: %v", err)
 				}
@@ -177,7 +177,7 @@ func TestLostRecords(t *testing.T) {
 		all := withData(t, s)
 		key := all[len(all)-13]
 		change(t, s, key, flip(-1))
-		_, found, err := check(t, fsck.Options{Store: s})
+		_, found, err := verify(t, fsck.Options{Store: s})
 		if err != nil || len(found) == 0 {
 			t.Fatal(found, err)
 		}
@@ -196,7 +196,7 @@ func TestDamageThatMattersNot(t *testing.T) {
 	must.NoError(t, b.DeleteTopic(t.Context(), "a"))
 	closeBroker(t, b)
 	change(t, s, withData(t, s)[0], flip(-1))
-	r, found, err := check(t, fsck.Options{Store: s})
+	r, found, err := verify(t, fsck.Options{Store: s})
 	if err != nil || r.Damages != 0 || len(found) != 1 || found[0].Severity != fsck.Note {
 		t.Errorf("%+v %+v %v", r, found, err)
 	}
@@ -222,7 +222,7 @@ func TestPackDamage(t *testing.T) {
 			live(t, s, 4)
 			key := packs(t, s)[0]
 			d.plant(t, s, key)
-			_, found, err := check(t, fsck.Options{Store: s})
+			_, found, err := verify(t, fsck.Options{Store: s})
 			if err != nil || !slices.ContainsFunc(found, func(f fsck.Finding) bool {
 				return f.Severity == fsck.Damage && f.Key == key && f.Kind == d.kind && len(f.Lost) > 0
 			}) {
@@ -277,7 +277,7 @@ func TestSnapshotDamage(t *testing.T) {
 			s := objstore.NewMemory()
 			live(t, s, 4)
 			key := d.plant(t, s)
-			r, found := must.Get2(check(t, fsck.Options{Store: s}))(t)
+			r, found := must.Get2(verify(t, fsck.Options{Store: s}))(t)
 			if !slices.ContainsFunc(found, func(f fsck.Finding) bool {
 				return f.Severity == fsck.Damage && f.Key == key && f.Kind == d.kind
 			}) || r.Damages != 1 {
@@ -293,7 +293,7 @@ func TestHole(t *testing.T) {
 	live(t, s, 1000)
 	all := withData(t, s)
 	remove(t, s, all[len(all)-3])
-	_, found, err := check(t, fsck.Options{Store: s})
+	_, found, err := verify(t, fsck.Options{Store: s})
 	if err != nil || found[0].Kind != "hole" || found[0].Key != all[len(all)-3] {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -336,7 +336,7 @@ func TestOrphansAndRepair(t *testing.T) {
 	s := objstore.NewMemory()
 	want := live(t, s, 4)
 	garbage, stays := orphans(t, s)
-	r, found, err := check(t, fsck.Options{Store: s})
+	r, found, err := verify(t, fsck.Options{Store: s})
 	if err != nil || r.Damages != 0 {
 		t.Fatalf("%+v %v", found, err)
 	}
@@ -346,7 +346,7 @@ func TestOrphansAndRepair(t *testing.T) {
 		}
 	}
 	before := keys(t, s)
-	r, found = must.Get2(check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}))(t)
+	r, found = must.Get2(verify(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}))(t)
 	after := keys(t, s)
 	for _, key := range garbage {
 		if _, there := after[key]; there {
@@ -402,7 +402,7 @@ func TestRepairBesideABroker(t *testing.T) {
 			}
 		}
 	}()
-	r, _, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: 200 * time.Millisecond})
+	r, _, err := verify(t, fsck.Options{Store: s, Repair: true, Quiet: 200 * time.Millisecond})
 	close(done)
 	<-ended
 	if !errors.Is(err, fsck.ErrActive) || r.Deleted.Objects > 0 {
@@ -426,7 +426,7 @@ func TestRepairBesideAnIdleLeader(t *testing.T) {
 			}
 			settled(t, s)
 			garbage, stays := orphans(t, s)
-			r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
+			r, found, err := verify(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
 			if err != nil || r.Deleted.Objects < int64(len(garbage)) {
 				t.Fatalf("%+v, %v, %+v", r, err, found)
 			}

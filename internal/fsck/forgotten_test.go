@@ -103,7 +103,7 @@ func TestDamageInForgottenEpochs(t *testing.T) {
 			s := manyStarts(t)
 			seals := sealsOfForgotten(t, s)
 			c.plant(t, s, seals[len(seals)/2])
-			r, found, err := check(t, fsck.Options{Store: s})
+			r, found, err := verify(t, fsck.Options{Store: s})
 			if err != nil || r.Damages != 1 || !slices.ContainsFunc(found, func(f fsck.Finding) bool {
 				return f.Severity == fsck.Damage && f.Kind == c.kind
 			}) {
@@ -135,7 +135,7 @@ func TestOrphansInForgottenEpochs(t *testing.T) {
 	if r := clean(t, s); r.Seals != starts || int(r.Orphans.Objects) != len(stays) || int(r.Superseded.Objects) < len(garbage) {
 		t.Errorf("%+v", r)
 	}
-	must.Get2(check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}))(t)
+	must.Get2(verify(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond}))(t)
 	after := keys(t, s)
 	for _, key := range garbage {
 		if _, there := after[key]; there {

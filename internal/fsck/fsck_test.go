@@ -72,11 +72,11 @@ func TestClean(t *testing.T) {
 
 func TestNoLog(t *testing.T) {
 	s := objstore.NewMemory()
-	if _, _, err := check(t, fsck.Options{Store: s}); !errors.Is(err, fsck.ErrNoLog) {
+	if _, _, err := verify(t, fsck.Options{Store: s}); !errors.Is(err, fsck.ErrNoLog) {
 		t.Errorf("empty bucket: %v", err)
 	}
 	put(t, s, "meta/cluster", []byte("{"))
-	if _, _, err := check(t, fsck.Options{Store: s}); !errors.Is(err, record.ErrCorrupt) {
+	if _, _, err := verify(t, fsck.Options{Store: s}); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("nothing but a broken cluster object: %v", err)
 	}
 }

@@ -152,8 +152,8 @@ func packs(t testing.TB, s objstore.Store) []string {
 	return slices.DeleteFunc(all, func(k string) bool { return !strings.HasPrefix(k, "s0000/pack/") })
 }
 
-// check runs fsck and returns the report and the findings.
-func check(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
+// verify runs fsck and returns the report and the findings.
+func verify(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
 	t.Helper()
 	var found []fsck.Finding
 	o.Found = func(f fsck.Finding) { found = append(found, f) }
@@ -166,7 +166,7 @@ func check(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
 // clean runs fsck on a bucket that must be undamaged and may hold orphans.
 func clean(t testing.TB, s objstore.Store) *fsck.Report {
 	t.Helper()
-	r, found := must.Get2(check(t, fsck.Options{Store: s}))(t)
+	r, found := must.Get2(verify(t, fsck.Options{Store: s}))(t)
 	for _, f := range found {
 		if f.Severity == fsck.Damage {
 			t.Errorf("a clean bucket: %+v", f)

@@ -105,7 +105,7 @@ func (j *journaled) reads(want ...int) {
 // finds runs a check and compares the damage with the words that each finding must hold.
 func (j *journaled) finds(want ...string) {
 	j.t.Helper()
-	_, found, err := check(j.t, fsck.Options{Store: j.open()})
+	_, found, err := verify(j.t, fsck.Options{Store: j.open()})
 	var got []string
 	for _, f := range found {
 		if f.Severity == fsck.Damage {

@@ -355,7 +355,7 @@ func TestLostObjects(t *testing.T) {
 // try starts each role on a damaged bucket.
 func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string, unseen bool) {
 	damages := -1
-	r, _, err := check(t, fsck.Options{Store: left.store(t)})
+	r, _, err := verify(t, fsck.Options{Store: left.store(t)})
 	if err == nil {
 		damages = r.Damages
 	}
@@ -479,7 +479,7 @@ func TestForkedBucket(t *testing.T) {
 			t.Errorf("%s of the lost branch was deleted", key)
 		}
 	}
-	r, found, err := check(t, fsck.Options{Store: s, Repair: true, Quiet: 1})
+	r, found, err := verify(t, fsck.Options{Store: s, Repair: true, Quiet: 1})
 	if !errors.Is(err, fsck.ErrDamaged) || r.Damages == 0 || !slices.ContainsFunc(found, func(f fsck.Finding) bool { return f.Kind == "lost branch" }) {
 		t.Errorf("%d damages, %v: %v", r.Damages, err, found)
 	}
@@ -560,7 +560,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s}); !errors.Is(err, fsck.ErrNothingLost) {
 		t.Errorf("once it is recovered: %v", err)
 	}
-	if report, found, err := check(t, fsck.Options{Store: s, Discard: true}); err != nil || report.Deleted.Objects == 0 {
+	if report, found, err := verify(t, fsck.Options{Store: s, Discard: true}); err != nil || report.Deleted.Objects == 0 {
 		t.Errorf("discard: %v, %v: %v", report.Deleted, err, found)
 	}
 	kept = keys(t, s)
@@ -622,7 +622,7 @@ func TestRecover(t *testing.T) {
 				if r := start(t, s, true); r.err != nil || len(r.seen.errs) > 0 {
 					t.Errorf("a follower: %v", r)
 				}
-				report, found, err := check(t, fsck.Options{Store: s})
+				report, found, err := verify(t, fsck.Options{Store: s})
 				if err != nil || report.Damages != 0 {
 					t.Errorf("%d damages, %v: %+v", report.Damages, err, found)
 				}

@@ -32,7 +32,7 @@ func TestRegistrations(t *testing.T) {
 		t.Fatal("the object did not change")
 	}
 	for _, repair := range []bool{false, true} {
-		report, found, err := check(t, fsck.Options{Store: store, Repair: repair, Quiet: 1})
+		report, found, err := verify(t, fsck.Options{Store: store, Repair: repair, Quiet: 1})
 		notes := 0
 		for _, f := range found {
 			if f.Key != key {

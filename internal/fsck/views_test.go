@@ -48,7 +48,7 @@ func TestCopiesOfViews(t *testing.T) {
 	change(t, store, names[1], func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
 	remove(t, store, names[9])
 	put(t, store, snapshot.Prefix(0)+"triggers/what-is-this", nil)
-	r, found, err := check(t, fsck.Options{Store: store})
+	r, found, err := verify(t, fsck.Options{Store: store})
 	if err != nil || r.Damages != 0 || r.Views != 0 || r.Orphans.Objects != 4 {
 		t.Errorf("%v: %+v", err, r)
 	}
@@ -61,7 +61,7 @@ func TestCopiesOfViews(t *testing.T) {
 		t.Errorf("%q", kinds)
 	}
 	remove(t, store, names[2])
-	if r, found, err = check(t, fsck.Options{Store: store}); err != nil || r.Damages != 0 || r.Orphans.Objects != 8 {
+	if r, found, err = verify(t, fsck.Options{Store: store}); err != nil || r.Damages != 0 || r.Orphans.Objects != 8 {
 		t.Errorf("%v: %+v %+v", err, r, found)
 	}
 }

@@ -298,8 +298,8 @@ func TestSpecIsServed(t *testing.T) {
 		t.Fatalf("%v: %.80s", err, a.body)
 	}
 	// Every reference resolves.
-	var check func(v any)
-	check = func(v any) {
+	var verify func(v any)
+	verify = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok {
@@ -312,13 +312,13 @@ func TestSpecIsServed(t *testing.T) {
 				}
 			}
 			for _, inner := range v {
-				check(inner)
+				verify(inner)
 			}
 		case []any:
 			for _, inner := range v {
-				check(inner)
+				verify(inner)
 			}
 		}
 	}
-	check(served)
+	verify(served)
 }

@@ -257,7 +257,7 @@ func TestReadsFromFiles(t *testing.T) {
 		for _, from := range []int{0, 1, per - 1, per, 7*per + 3, n*per - 1} {
 			want := min(500, n*per-from)
 			path := fmt.Sprintf("/records?topic-name=t&offset=%d&max-records=500", from)
-			check := func(form string, got []string) {
+			verify := func(form string, got []string) {
 				t.Helper()
 				if len(got) != want && form != api.RecordBatch || len(got) < want {
 					t.Errorf("round %d, %s from %d: %d records, want %d", round, form, from, len(got), want)
@@ -268,16 +268,16 @@ func TestReadsFromFiles(t *testing.T) {
 					}
 				}
 			}
-			check(api.Multipart, s.get(path).unform(t))
+			verify(api.Multipart, s.get(path).unform(t))
 			a := s.get(path+"&timeout=1s", api.RecordBatch)
-			check(api.RecordBatch, a.batchValues(t, int64(from)))
+			verify(api.RecordBatch, a.batchValues(t, int64(from)))
 			var list []api.Record
 			must.NoError(t, json.Unmarshal(s.get(path, api.JSON).body, &list))
 			var got []string
 			for _, r := range list {
 				got = append(got, *r.Value)
 			}
-			check(api.JSON, got)
+			verify(api.JSON, got)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestAppendTimeInEveryEncoding(t *testing.T) {
 	}
 	want := s.appendTimes()
 	must.Equalf(t, len(want), 13, "records")
-	check := func(form string, offset, at int64) {
+	verify := func(form string, offset, at int64) {
 		t.Helper()
 		if at != want[offset] {
 			t.Errorf("%s: offset %d has time %d, appended at %d", form, offset, at, want[offset])
@@ -63,14 +63,14 @@ func TestAppendTimeInEveryEncoding(t *testing.T) {
 		}
 	}
 	for _, r := range s.records("t", 0) {
-		check(api.JSON, r.Offset, r.Timestamp)
+		verify(api.JSON, r.Offset, r.Timestamp)
 	}
 	const query = "/records?topic-name=t&offset=0&max-records=100"
 	lines := strings.Split(strings.TrimSpace(string(s.get(query, api.NDJSON).body)), "\n")
 	var reader record.Reader
 	read := 0
 	for reader.Reset(s.get(query, api.RecordBatch).body, 0); reader.Next(); read++ {
-		check(api.RecordBatch, reader.Offset(), reader.Record().Timestamp)
+		verify(api.RecordBatch, reader.Offset(), reader.Record().Timestamp)
 	}
 	stream := s.events(t.Context(), "topic-name=t&offset=0", "")
 	for i := range want {
@@ -79,33 +79,33 @@ func TestAppendTimeInEveryEncoding(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &r); err != nil || r.Offset != int64(i) {
 				t.Fatalf("%s: %q, %v", form, text, err)
 			}
-			check(form, r.Offset, r.Timestamp)
+			verify(form, r.Offset, r.Timestamp)
 		}
 	}
 	if reader.Err() != nil || read != len(want) || len(lines) != len(want) {
 		t.Errorf("%d and %d of %d records, %v", read, len(lines), len(want), reader.Err())
 	}
-	s.checkKeyTimes(t, check)
+	s.checkKeyTimes(t, verify)
 }
 
 // checkKeyTimes reads topic t by key: k, whose newest record is at offset 12, and j.
-func (s *server) checkKeyTimes(t *testing.T, check func(form string, offset, at int64)) {
+func (s *server) checkKeyTimes(t *testing.T, verify func(form string, offset, at int64)) {
 	t.Helper()
 	var r api.PartitionRecord
 	s.must(200, s.get("/key?topic-name=t&key=k&partition=0&min-offset=12", api.JSON), &r)
-	check("key", r.Offset, r.Timestamp)
+	verify("key", r.Offset, r.Timestamp)
 	h := s.get("/key?topic-name=t&key=k").header
 	at, _ := strconv.ParseInt(h.Get("Seb-Timestamp"), 10, 64)
-	check("Seb-Timestamp", 12, at)
+	verify("Seb-Timestamp", 12, at)
 	var keys api.Keys
 	s.must(200, s.get("/keys?topic-name=t", api.JSON), &keys)
 	for _, e := range keys.Keys {
-		check("keys", e.Offset, e.Timestamp)
+		verify("keys", e.Offset, e.Timestamp)
 	}
 	var history api.KeyHistory
 	s.must(200, s.get("/key/history?topic-name=t&key=k", api.JSON), &history)
 	for _, r := range history.Records {
-		check("history", r.Offset, r.Timestamp)
+		verify("history", r.Offset, r.Timestamp)
 	}
 	if r.Offset != 12 || h.Get("Seb-Offset") != "12" || len(keys.Keys) != 2 || len(history.Records) != 5 {
 		t.Errorf("%+v, %v, %+v, %d records", r, h, keys, len(history.Records))

@@ -220,7 +220,7 @@ func TestNegativeOffsets(t *testing.T) {
 	must.Equal(t, fmt.Sprint(s.commit(9, nil, offsets("t", id, -1, -2, -1024))), "[0 0 0]")
 	fetch := kmsg.NewPtrOffsetFetchRequest()
 	fetch.Group, fetch.Topics = "g", []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0, 1, 2}}}
-	check := func() {
+	verify := func() {
 		t.Helper()
 		got := ask[*kmsg.OffsetFetchResponse](s, 7, fetch)
 		for i, want := range []int64{-1, -2, -1024} {
@@ -232,9 +232,9 @@ func TestNegativeOffsets(t *testing.T) {
 			t.Errorf("%+v, %v", info, err)
 		}
 	}
-	check()
+	verify()
 	s = startOn(t, store) // reads the log
-	check()
+	verify()
 	must.Equal(t, fmt.Sprint(s.commit(9, nil, offsets("t", id, 5, 0))), "[0 0]")
 	if got := ask[*kmsg.OffsetFetchResponse](s, 7, fetch).Topics[0].Partitions; got[0].Offset != 5 || got[1].Offset != 0 || got[2].Offset != -1024 {
 		t.Errorf("%+v", got)

@@ -101,7 +101,7 @@ func offsetsByTime(t *testing.T, s *served) {
 	for i := 0; i < len(times); i += 2 { // two records an object
 		must.NoError(t, p.ProduceSync(ctx, &kgo.Record{Topic: "t", Timestamp: time.UnixMilli(times[i])}, &kgo.Record{Topic: "t", Timestamp: time.UnixMilli(times[i+1])}).FirstErr())
 	}
-	check := func(start int64) {
+	verify := func(start int64) {
 		t.Helper()
 		for at := int64(0); at <= 1000; at += 50 {
 			want := int64(len(times))
@@ -128,13 +128,13 @@ func offsetsByTime(t *testing.T, s *served) {
 			t.Errorf("largest: %+v, want %d", m, want)
 		}
 	}
-	check(0)
+	verify(0)
 	var trim kadm.Offsets
 	trim.Add(kadm.Offset{Topic: "t", At: 5})
 	if got, err := a.DeleteRecords(ctx, trim); err != nil || got["t"][0].LowWatermark != 5 {
 		t.Errorf("%+v %v", got, err)
 	}
-	check(5)
+	verify(5)
 }
 
 // TestEpochs: the end of a leader epoch is known after a restart, and requests with an old epoch

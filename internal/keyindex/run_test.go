@@ -255,7 +255,7 @@ func TestDamagedRuns(t *testing.T) {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	check := func(name string, change func(b blocks, info *Info)) {
+	verify := func(name string, change func(b blocks, info *Info)) {
 		t.Helper()
 		b, info := blocks{}, run.Info
 		for id, data := range whole {
@@ -272,20 +272,20 @@ func TestDamagedRuns(t *testing.T) {
 	}
 	for range sebtest.Runs(50, 5) {
 		id, other := ids[r.IntN(len(ids))], ids[r.IntN(len(ids))]
-		check("a bit", func(b blocks, _ *Info) { b[id][r.IntN(len(b[id]))] ^= 1 << r.IntN(8) })
-		check("a block less", func(b blocks, _ *Info) { delete(b, id) })
-		check("a block cut off", func(b blocks, _ *Info) { b[id] = b[id][:r.IntN(len(b[id]))] })
+		verify("a bit", func(b blocks, _ *Info) { b[id][r.IntN(len(b[id]))] ^= 1 << r.IntN(8) })
+		verify("a block less", func(b blocks, _ *Info) { delete(b, id) })
+		verify("a block cut off", func(b blocks, _ *Info) { b[id] = b[id][:r.IntN(len(b[id]))] })
 		if id != other {
-			check("a block copied over another", func(b blocks, _ *Info) { b[id] = b[other] })
+			verify("a block copied over another", func(b blocks, _ *Info) { b[id] = b[other] })
 		}
 	}
-	check("an entry less", func(_ blocks, info *Info) { info.Entries-- })
-	check("a block too many", func(_ blocks, info *Info) { info.Blocks++ })
-	check("no blocks", func(_ blocks, info *Info) { info.Blocks = 0 })
-	check("too high", func(_ blocks, info *Info) { info.Height = levelsMax })
-	check("higher", func(_ blocks, info *Info) { info.Height++ })
-	check("lower", func(_ blocks, info *Info) { info.Height-- })
-	check("another run's", func(_ blocks, info *Info) { info.ID++ })
+	verify("an entry less", func(_ blocks, info *Info) { info.Entries-- })
+	verify("a block too many", func(_ blocks, info *Info) { info.Blocks++ })
+	verify("no blocks", func(_ blocks, info *Info) { info.Blocks = 0 })
+	verify("too high", func(_ blocks, info *Info) { info.Height = levelsMax })
+	verify("higher", func(_ blocks, info *Info) { info.Height++ })
+	verify("lower", func(_ blocks, info *Info) { info.Height-- })
+	verify("another run's", func(_ blocks, info *Info) { info.ID++ })
 	// Valid blocks in a wrong order.
 	a, b := list[:len(list)/2], list[len(list)/2:]
 	_, turned := keyrunWritten(t, 1, append(slices.Clone(b), a...))

@@ -94,7 +94,7 @@ func (h *history) trim(t testing.TB, l *log.Log, start int64) {
 	h.start = start
 }
 
-// check reads all records from the start offset.
+// verify reads all records from the start offset.
 func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 	t.Helper()
 	p := v.Topic(h.id).Partitions.At(int(h.part))
@@ -196,17 +196,17 @@ func TestCollection(t *testing.T) {
 			s.SetFaults(storetest.Faults{})
 			s.Settle()
 			settle(t, l, c.inner, parts[0])
-			check := func() {
+			verify := func() {
 				v := view(l)
 				for _, h := range parts {
 					h.check(t, c.inner, v)
 				}
 				checkSeals(t, c.inner, v)
 			}
-			check()
+			verify()
 			l.Kill()
 			l = open(t, o)
-			check()
+			verify()
 		})
 	}
 }

@@ -50,7 +50,7 @@ func TestEveryAckIsStoredAtItsOffset(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	check := func(l *log.Log) {
+	verify := func(l *log.Log) {
 		t.Helper()
 		var have [2][3][]string
 		for ti := range ids {
@@ -74,9 +74,9 @@ func TestEveryAckIsStoredAtItsOffset(t *testing.T) {
 		}
 		must.Equalf(t, n, 0, "acked records are not stored")
 	}
-	check(l)
+	verify(l)
 	l.Kill()
-	check(open(t, options(store)))
+	verify(open(t, options(store)))
 }
 
 func TestSecondLogFencesTheFirst(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,14 @@ func NoError(t T, err error) {
 	if err != nil {
 		t.Helper()
 		t.Errorf("%v", err)
+	}
+}
+
+// NoErrorf reports the error after the text, if there is one.
+func NoErrorf(t T, err error, format string, args ...any) {
+	if err != nil {
+		t.Helper()
+		t.Errorf("%s: %v", fmt.Sprintf(format, args...), err)
 	}
 }
 
@@ -39,6 +48,22 @@ func Equalf[V comparable](t T, got, want V, format string, args ...any) {
 	}
 }
 
+// EqualSlices reports two slices that differ.
+func EqualSlices[S ~[]V, V comparable](t T, got, want S) {
+	if !slices.Equal(got, want) {
+		t.Helper()
+		t.Errorf("%s", Different(got, want))
+	}
+}
+
+// EqualSlicesf reports two slices that differ, after the text.
+func EqualSlicesf[S ~[]V, V comparable](t T, got, want S, format string, args ...any) {
+	if !slices.Equal(got, want) {
+		t.Helper()
+		t.Errorf("%s: %s", fmt.Sprintf(format, args...), Different(got, want))
+	}
+}
+
 // ErrorIs reports an error that is not the wanted one.
 func ErrorIs(t T, err, want error) {
 	if !errors.Is(err, want) {
@@ -52,6 +77,22 @@ func ErrorIsf(t T, err, want error, format string, args ...any) {
 	if !errors.Is(err, want) {
 		t.Helper()
 		t.Errorf("%s: error %v, want %v", fmt.Sprintf(format, args...), err, want)
+	}
+}
+
+// ErrorContains reports a nil error, and one whose text lacks a part.
+func ErrorContains(t T, err error, part string) {
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Helper()
+		t.Errorf("error %v, want one with %q", err, part)
+	}
+}
+
+// ErrorContainsf reports a nil error, and one whose text lacks a part, after another text.
+func ErrorContainsf(t T, err error, part, format string, args ...any) {
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Helper()
+		t.Errorf("%s: error %v, want one with %q", fmt.Sprintf(format, args...), err, part)
 	}
 }
 
@@ -77,8 +118,14 @@ func Err[V any](_ V, err error) error { return err }
 // Different describes two values that should be equal.
 func Different(got, want any) string {
 	verb := "%+v"
-	if _, named := got.(fmt.Stringer); !named && reflect.ValueOf(got).Kind() == reflect.String {
+	switch got.(type) {
+	case fmt.Stringer:
+	case []byte, []string:
 		verb = "%q"
+	default:
+		if reflect.ValueOf(got).Kind() == reflect.String {
+			verb = "%q"
+		}
 	}
 	return fmt.Sprintf("got "+verb+", want "+verb, got, want)
 }

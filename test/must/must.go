@@ -4,6 +4,7 @@ package must
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sebbroker/seb/test/check"
@@ -20,6 +21,14 @@ func NoError(t T, err error) {
 	if err != nil {
 		t.Helper()
 		t.Fatal(err)
+	}
+}
+
+// NoErrorf ends the test with the text and the error, if there is one.
+func NoErrorf(t T, err error, format string, args ...any) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))
 	}
 }
 
@@ -62,6 +71,22 @@ func Equalf[V comparable](t T, got, want V, format string, args ...any) {
 	}
 }
 
+// EqualSlices ends the test if two slices differ.
+func EqualSlices[S ~[]V, V comparable](t T, got, want S) {
+	if !slices.Equal(got, want) {
+		t.Helper()
+		t.Fatal(check.Different(got, want))
+	}
+}
+
+// EqualSlicesf ends the test with the text if two slices differ.
+func EqualSlicesf[S ~[]V, V comparable](t T, got, want S, format string, args ...any) {
+	if !slices.Equal(got, want) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf(format, args...) + ": " + check.Different(got, want))
+	}
+}
+
 // ErrorIs ends the test at an error that is not the wanted one.
 func ErrorIs(t T, err, want error) {
 	if !errors.Is(err, want) {
@@ -75,6 +100,22 @@ func ErrorIsf(t T, err, want error, format string, args ...any) {
 	if !errors.Is(err, want) {
 		t.Helper()
 		t.Fatal(fmt.Sprintf("%s: error %v, want %v", fmt.Sprintf(format, args...), err, want))
+	}
+}
+
+// ErrorContains ends the test at a nil error and at one whose text lacks a part.
+func ErrorContains(t T, err error, part string) {
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("error %v, want one with %q", err, part))
+	}
+}
+
+// ErrorContainsf ends the test with a description at a nil error and at one whose text lacks a part.
+func ErrorContainsf(t T, err error, part, format string, args ...any) {
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("%s: error %v, want one with %q", fmt.Sprintf(format, args...), err, part))
 	}
 }
 

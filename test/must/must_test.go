@@ -50,7 +50,28 @@ func TestUnexpected(t *testing.T) {
 			check.NoError(r, check.Err(one(err)))
 			must.Get(one(err))(r)
 		},
-		"read: EOF 2":   func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.Get2(two(err))(r) },
+		"read: EOF 2": func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.Get2(two(err))(r) },
+		"call 7: read: EOF": func(r *recorder, err error, _ int, _ string) {
+			check.NoErrorf(r, err, "call %d", 7)
+			must.NoErrorf(r, err, "call %d", 7)
+		},
+		`got ["b"], want ["a"]`: func(r *recorder, _ error, _ int, text string) {
+			check.EqualSlices(r, []string{text}, []string{"a"})
+			must.EqualSlices(r, []string{text}, []string{"a"})
+		},
+		"text 7: got [4], want [3]": func(r *recorder, _ error, n int, _ string) {
+			check.EqualSlicesf(r, []int{n}, []int{3}, "text %d", 7)
+			must.EqualSlicesf(r, []int{n}, []int{3}, "text %d", 7)
+		},
+		`error sy b, want one with "a"`: func(r *recorder, _ error, _ int, text string) {
+			check.ErrorContains(r, errors.New("sy "+text), "a")
+			must.ErrorContains(r, errors.New("sy "+text), "a")
+		},
+		`call 7: error <nil>, want one with "a"`: func(r *recorder, _ error, n int, _ string) {
+			err := map[bool]error{true: errors.New("a"), false: nil}[n == 3]
+			check.ErrorContainsf(r, err, "a", "call %d", 7)
+			must.ErrorContainsf(r, err, "a", "call %d", 7)
+		},
 		"got 4, want 3": func(r *recorder, _ error, n int, _ string) { check.Equal(r, n, 3); must.Equal(r, n, 3) },
 		"got {A:3 B:4}, want {A:3 B:3}": func(r *recorder, _ error, n int, _ string) {
 			check.Equal(r, pair{3, n}, pair{3, 3})

@@ -21,9 +21,9 @@ func (s source) tree() *Tree {
 
 // expect applies a rule to a tree and wants one finding for each part of a sentence in want, in any
 // order, and no others.
-func expect(t *testing.T, check func(*Tree) []Finding, s source, want ...string) {
+func expect(t *testing.T, verify func(*Tree) []Finding, s source, want ...string) {
 	t.Helper()
-	found := check(s.tree())
+	found := verify(s.tree())
 	for _, w := range want {
 		hit := -1
 		for i, f := range found {
@@ -305,13 +305,13 @@ func TestFigures(t *testing.T) {
 		"d.md":                    "at most 64\nKiB, 2 s or ten minutes, 1,000 of --size 256 MiB, twelve",
 		"docs/reference/flags.md": "| `--size` | `256MiB` | |\n",
 	}
-	check := func(f ...figure) func(*Tree) []Finding { return func(t *Tree) []Finding { return t.checkFigures(f) } }
-	expect(t, check(
+	verify := func(f ...figure) func(*Tree) []Finding { return func(t *Tree) []Finding { return t.checkFigures(f) } }
+	expect(t, verify(
 		figure{"d", `at most (\d+ KiB)`, "a.Max"}, figure{"d", `(\d+ s) or`, "a.wait"}, figure{"d", `or (\w+ minutes)`, "a.Idle"},
 		figure{"d", `([\d,]+) of`, "a.Size"}, figure{"d", `size (\w+ MiB)`, "--size"},
 	), tree)
 	expect(
-		t, check(
+		t, verify(
 			figure{"d", `at most (\d+)`, "a.Max"}, figure{"d", `at least (\d+)`, "a.Max"}, figure{"d", `of --size (\d+)`, "--none"},
 			figure{"d", `(\d+ s) or`, "a.Gone"}, figure{"d", `, (twelve)`, "a.Max"},
 		), tree,

@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// check compares a record with its id.
-func check(p *ledger, r *record.Record) error {
+// verify compares a record with its id.
+func verify(p *ledger, r *record.Record) error {
 	i, err := idOf(r)
 	if err != nil || i.topic != p.name || !same(r, i, p.keyed) {
 		return fmt.Errorf("%s returned at offset %d: %.80q", p.name, r.Offset, r.Value)
@@ -56,7 +56,7 @@ func (l *load) session(ctx context.Context, p *ledger, group string, session tim
 		case err != nil:
 			return errors.Join(err, k.Close(context.Background()))
 		}
-		if err := check(p, m.Record); err != nil {
+		if err := verify(p, m.Record); err != nil {
 			return err
 		}
 		first := at < 0
@@ -112,7 +112,7 @@ func (l *load) readOnce(ctx context.Context, p *ledger) error {
 		case err != nil:
 			return err
 		}
-		if err := check(p, r); err != nil {
+		if err := verify(p, r); err != nil {
 			return err
 		}
 		if at >= 0 && r.Offset != at && !p.keyed {

@@ -132,7 +132,7 @@ func TestEncoderReturnsInput(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for _, o := range out {
-			check(t, seed, o, want[o.Partition])
+			verify(t, seed, o, want[o.Partition])
 			delete(want, o.Partition)
 		}
 		if m.Release(); len(want) != 0 || class.Used() != 0 {
@@ -141,7 +141,7 @@ func TestEncoderReturnsInput(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, seed uint64, o *Encoded, want []string) {
+func verify(t *testing.T, seed uint64, o *Encoded, want []string) {
 	t.Helper()
 	record.Patch(o.Data, 0, 1)
 	sum, err := record.Check(o.Data, record.Limits{BatchBytes: 4 << 20})

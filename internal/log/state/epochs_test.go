@@ -78,7 +78,7 @@ func TestEpochsWithDataStay(t *testing.T) {
 		Topic: record.ID{2}, Range: packed, Sources: []state.Source{at.Source()},
 	}}}}})
 	half := l.s.View()
-	check := func(l *log, want ...uint32) {
+	verify := func(l *log, want ...uint32) {
 		t.Helper()
 		for range 40 {
 			l.next()
@@ -89,19 +89,19 @@ func TestEpochsWithDataStay(t *testing.T) {
 			t.Errorf("old epochs %v are known, want %v", old, want)
 		}
 	}
-	check(l, 1, 2, 3)
+	verify(l, 1, 2, 3)
 	again := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(half)))(t)
 	other := &log{t, again}
-	check(other, 1, 2, 3)
+	verify(other, 1, 2, 3)
 	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {
 		t.Error("the fold from a snapshot gives another state")
 	}
 	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 3}})
-	check(l, 1, 2, 3) // 1: newest record of the other topic
+	verify(l, 1, 2, 3) // 1: newest record of the other topic
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{2}}})
-	check(l, 2)
+	verify(l, 2)
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}})
-	check(l)
+	verify(l)
 	if n := numbers(half); !slices.Equal(n, []uint32{0, 1, 2, 3}) {
 		t.Errorf("a view has changed: %v", n)
 	}
