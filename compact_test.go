@@ -66,9 +66,7 @@ func compactedBucket(t *testing.T, dir string) {
 	}
 	must.NoError(t, b.Close(t.Context()))
 	n := must.Get(node.Open(t.Context(), node.Options{Bucket: dir, Pack: pack.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond}))(t)
-	defer func() {
-		check.NoError(t, n.Close(t.Context()))
-	}()
+	defer func() { check.NoError(t, n.Close(t.Context())) }()
 	sebtest.Eventually(t, "two records are left", func() bool {
 		info := must.Get(n.Topic(t.Context(), "t", false))(t)
 		return info.Partitions[0].Records == 2

@@ -110,7 +110,5 @@ func TestWebhookTargetsAreChecked(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_, err = seb.Open(t.Context(), seb.Options{Bucket: "mem:", SecretsKeys: "x"})
-	if err == nil || !strings.Contains(err.Error(), "Options.SecretsKeys") {
-		t.Errorf("got %v", err)
-	}
+	check.ErrorContains(t, err, "Options.SecretsKeys")
 }

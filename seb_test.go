@@ -24,9 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T, o seb.Options) *seb.Broker {
 	t.Helper()
 	b := must.Get(seb.Open(t.Context(), o))(t)
-	t.Cleanup(func() {
-		check.NoError(t, b.Close(context.Background()))
-	})
+	t.Cleanup(func() { check.NoError(t, b.Close(context.Background())) })
 	return b
 }
 

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -145,9 +145,7 @@ func TestWire(t *testing.T) {
 				must.NoError(t, os.WriteFile(file, got, 0o644))
 			}
 			want := must.Get(os.ReadFile(file))(t)
-			if !bytes.Equal(got, want) {
-				t.Errorf("encoded as %s\nwant %s", got, want)
-			}
+			check.EqualSlicesf(t, got, want, "encoded as")
 			var g golden
 			must.NoError(t, json.Unmarshal(want, &g))
 			back := reflect.New(typ)
@@ -229,7 +227,5 @@ func TestEveryWireTypeIsThere(t *testing.T) {
 	}
 	slices.Sort(have)
 	slices.Sort(want)
-	if !slices.Equal(have, want) {
-		t.Errorf("checked types %v, want %v", have, want)
-	}
+	check.EqualSlicesf(t, have, want, "checked types")
 }

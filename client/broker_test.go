@@ -154,9 +154,7 @@ func TestErrorsOfARealBroker(t *testing.T) {
 	if err := put(client.ProduceOptions{ExpectedOffset: new(int64(9))}); !errors.Is(err, client.ErrOffsetMismatch) || !errors.As(err, &e) || e.NextOffset != 1 {
 		t.Errorf("expected offset 9: %v", err)
 	}
-	if err := put(client.ProduceOptions{ExpectedOffset: new(int64(1))}); err != nil {
-		t.Errorf("expected offset 1: %v", err)
-	}
+	check.NoErrorf(t, put(client.ProduceOptions{ExpectedOffset: new(int64(1))}), "expected offset 1")
 	if err := put(client.ProduceOptions{Partition: new(int32(7))}); !errors.Is(err, client.ErrUnknownPartition) || !errors.Is(err, client.ErrRejected) {
 		t.Errorf("partition 7: %v", err)
 	}

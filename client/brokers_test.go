@@ -110,9 +110,7 @@ func connectTo(t *testing.T, o client.Options, addresses ...string) *client.Clie
 func put(t *testing.T, c *client.Client, value string) int64 {
 	t.Helper()
 	p, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{})
-	if err != nil {
-		t.Fatalf("produce %s: %v", value, err)
-	}
+	must.NoErrorf(t, err, "produce %s", value)
 	return p[0].First
 }
 
@@ -287,9 +285,7 @@ func TestLearnsBrokers(t *testing.T) {
 	secure := connectTo(t, client.Options{}, "https://a:1", "https://b:1")
 	up := func(url string) client.ClusterMember { return client.ClusterMember{URL: url, State: "up"} }
 	got := client.Learn(secure, []client.ClusterMember{up("http://c:1"), up("https://c:1/"), up("https://b:1"), up("ftp://d"), up(""), {URL: "https://e:1", State: "gone"}})
-	if want := []string{"https://a:1", "https://b:1", "https://c:1"}; !slices.Equal(got, want) {
-		t.Errorf("learned %v, want %v", got, want)
-	}
+	check.EqualSlicesf(t, got, []string{"https://a:1", "https://b:1", "https://c:1"}, "learned")
 }
 
 // TestAnotherBucket: a client whose brokers have another bucket meanwhile reads that.
@@ -306,7 +302,5 @@ func TestAnotherBucket(t *testing.T) {
 	short := connectTo(t, client.Options{RetryTime: -1}, leads.url)
 	client.See(short, "0:7:0")
 	check.ErrorIs(t, check.Err(short.Topics(t.Context())), client.ErrNotYet)
-	if _, err := short.Topics(t.Context()); err != nil {
-		t.Errorf("the call after it: %v", err)
-	}
+	check.NoErrorf(t, check.Err(short.Topics(t.Context())), "the call after it")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,9 +108,7 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 					want = append(want, o)
 				}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("from %d, %d bytes: %v, want %v", begin, maxBytes, got, want)
-			}
+			check.EqualSlicesf(t, got, want, "from %d, %d bytes", begin, maxBytes)
 		}
 	}
 	for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: 1}) {

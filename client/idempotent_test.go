@@ -182,9 +182,7 @@ func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
 					}
 					recs = append(recs, r)
 				}
-				if _, err := c.Produce(t.Context(), "t", recs, client.ProduceOptions{}); err != nil {
-					t.Errorf("caller %d, call %d: %v", g, i, err)
-				}
+				check.NoErrorf(t, check.Err(c.Produce(t.Context(), "t", recs, client.ProduceOptions{})), "caller %d, call %d", g, i)
 			}
 		})
 	}
@@ -204,9 +202,7 @@ func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
 			last[who] = i
 		}
 	}
-	if len(times) != callers*calls*3 {
-		t.Errorf("%d records, want %d", len(times), callers*calls*3)
-	}
+	check.Equalf(t, len(times), callers*calls*3, "records")
 	for v, n := range times {
 		if n != 1 {
 			t.Errorf("%q is stored %d times", v, n)

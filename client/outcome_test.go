@@ -130,9 +130,7 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 			if tc.is != nil && !errors.Is(err, tc.is) {
 				t.Errorf("errors.Is(%v, %v) = false", err, tc.is)
 			}
-			if n.Load() != tc.requests {
-				t.Errorf("%d requests, want %d", n.Load(), tc.requests)
-			}
+			check.Equalf(t, n.Load(), tc.requests, "requests")
 		})
 	}
 }

@@ -38,9 +38,7 @@ func batches(t *testing.T, from, to int) []byte {
 func give(t *testing.T, end, short int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		offset, err := strconv.Atoi(r.URL.Query().Get("offset"))
-		if err != nil {
-			t.Errorf("offset: %v", err)
-		}
+		check.NoErrorf(t, err, "offset")
 		b := batches(t, offset/3*3, end)
 		if offset >= end {
 			b = nil
@@ -113,9 +111,7 @@ func TestDamagedBatchIsAnErrorAfterTheGoodOnes(t *testing.T) {
 	if !errors.Is(err, record.ErrCorrupt) || got != "0 1 2" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if n.Load() != 1 {
-		t.Errorf("damaged data was requested again: %d requests", n.Load())
-	}
+	check.Equalf(t, n.Load(), 1, "damaged data was requested again: requests")
 }
 
 func TestAnswerWithoutABatch(t *testing.T) {

@@ -27,9 +27,7 @@ func TestTokens(t *testing.T) {
 	must.NoError(t, err)
 	check.ErrorIsf(t, check.Err(root.CreateToken(ctx, client.TokenSpec{ID: "shop"})), client.ErrTokenExists, "the same ID again")
 	shop := with(made.Secret)
-	if _, err := shop.Produce(ctx, "orders.eu", []record.Record{{Value: []byte("v")}}, client.ProduceOptions{}); err != nil {
-		t.Errorf("produce: %v", err)
-	}
+	check.NoErrorf(t, check.Err(shop.Produce(ctx, "orders.eu", []record.Record{{Value: []byte("v")}}, client.ProduceOptions{})), "produce")
 	if _, err := shop.Produce(ctx, "other", []record.Record{{Value: []byte("v")}}, client.ProduceOptions{}); !errors.Is(err, client.ErrForbidden) || !errors.Is(err, client.ErrRejected) {
 		t.Errorf("produce to another topic: %v", err)
 	}
@@ -48,9 +46,7 @@ func TestTokens(t *testing.T) {
 	}
 
 	next := must.Get(shop.RotateToken(ctx, "shop", client.DefaultOverlap))(t)
-	if _, err := with(next.Secret).Token(ctx, "shop"); err != nil {
-		t.Errorf("with the new secret: %v", err)
-	}
+	check.NoErrorf(t, check.Err(with(next.Secret).Token(ctx, "shop")), "with the new secret")
 	check.NoError(t, root.RevokeToken(ctx, "shop"))
 	check.ErrorIsf(t, check.Err(shop.Topic(ctx, "orders.eu")), client.ErrUnauthorized, "after the revocation")
 	check.ErrorIsf(t, root.RevokeToken(ctx, "shop"), client.ErrUnknownToken, "second revocation")
@@ -84,9 +80,7 @@ func TestQuotas(t *testing.T) {
 	if !errors.As(err, &over) || !errors.Is(err, client.ErrQuotaExceeded) || !errors.Is(err, client.ErrRejected) || over.RetryAfter < time.Second || over.RetryAfter > 2*time.Second {
 		t.Errorf("over the quota: %v", err)
 	}
-	if _, err := with(made.Secret, time.Minute).Produce(ctx, "t", records(1), client.ProduceOptions{}); err != nil {
-		t.Errorf("with retries: %v", err)
-	}
+	check.NoErrorf(t, check.Err(with(made.Secret, time.Minute).Produce(ctx, "t", records(1), client.ProduceOptions{})), "with retries")
 	check.NoError(t, root.RemoveQuota(ctx, "shop"))
 	check.ErrorIsf(t, root.RemoveQuota(ctx, "shop"), client.ErrUnknownQuota, "a second removal")
 	check.ErrorIsf(t, root.SetQuota(ctx, client.Quota{Principal: "shop"}), client.ErrBadRequest, "a quota without limits")

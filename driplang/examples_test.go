@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/internal/form"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -42,9 +43,7 @@ func TestExamplesOfFilters(t *testing.T) {
 		for _, miss := range misses {
 			got += " not " + string(form.Document(miss))
 		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", filter, got, want)
-		}
+		check.Equalf(t, got, want, "%s", filter)
 	}
 }
 

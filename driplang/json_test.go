@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -36,9 +37,7 @@ func TestJSON(t *testing.T) {
 		if e.String() != c[1] {
 			t.Errorf("%s is %s, want %s", c[0], e, c[1])
 		}
-		if err := validate([]byte(c[0])); err != nil {
-			t.Errorf("%s: schema: %v", c[0], err)
-		}
+		check.NoErrorf(t, validate([]byte(c[0])), "%s: schema", c[0])
 		roundTrip(t, e)
 	}
 }
@@ -112,9 +111,7 @@ func TestExprInJSON(t *testing.T) {
 	if again, err := json.Marshal(trigger); err != nil || string(again) != text {
 		t.Errorf("%s, %v", again, err)
 	}
-	if err := json.Unmarshal([]byte(`{"expr":{"not":7}}`), &trigger); err == nil || !strings.Contains(err.Error(), "/not: ") {
-		t.Errorf("error %v", err)
-	}
+	check.ErrorContains(t, json.Unmarshal([]byte(`{"expr":{"not":7}}`), &trigger), "/not: ")
 	if none, err := json.Marshal(driplang.Expr{}); err != nil || string(none) != "null" {
 		t.Errorf("the zero value is %s, %v", none, err)
 	}

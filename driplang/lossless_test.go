@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -53,9 +54,7 @@ func lossless(t *testing.T, tree *driplangtest.Tree, c *driplangtest.Chooser) bo
 			t.Errorf("%s\nis the text %s\nand the JSON %s, %v, want\n%s\n%s", form, e, got, err, text, doc)
 		}
 	}
-	if len(e.Spans()) != len(tree.Nodes()) {
-		t.Errorf("%s: %d spans", text, len(e.Spans()))
-	}
+	check.Equalf(t, len(e.Spans()), len(tree.Nodes()), "%s: spans", text)
 	checkNodes(t, loose, fromLoose, tree)
 	if list := fromJSON.Spans(); list != nil {
 		t.Errorf("%s has spans %+v", doc, list)

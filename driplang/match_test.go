@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func filterOf(t testing.TB, text string) *driplang.Filter {
 	t.Helper()
 	f, err := driplang.ParseFilter(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.NoErrorf(t, err, "%s", text)
 	return f
 }
 
@@ -70,9 +70,7 @@ func TestFilterMatch(t *testing.T) {
 		{`b.c = 2 AND b.d = 3 AND a = 1`, `{"b":{"c":9},"a":1,"b":{"d":3,"c":2,"z":{}}}`, true},
 		{`b.c = 2`, `{"b":{"c":2},"b":{}}`, false},
 	} {
-		if got := filterOf(t, c.text).Match([]byte(c.value)); got != c.want {
-			t.Errorf("%s on %.120s: %v", c.text, c.value, got)
-		}
+		check.Equalf(t, filterOf(t, c.text).Match([]byte(c.value)), c.want, "%s on %.120s", c.text, c.value)
 	}
 }
 

@@ -66,9 +66,7 @@ func TestTextLike(t *testing.T) {
 func parse(t testing.TB, text string) driplang.Expr {
 	t.Helper()
 	e, err := driplang.Parse(text)
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
+	must.NoErrorf(t, err, "%q", text)
 	return e
 }
 
@@ -150,9 +148,7 @@ func TestTextLikeOfCases(t *testing.T) {
 func checkTextLike(t testing.TB, source string, e driplang.Expr) (kept int) {
 	t.Helper()
 	text, err := e.TextLike(source)
-	if err != nil {
-		t.Fatalf("%q: %v", source, err)
-	}
+	must.NoErrorf(t, err, "%q", source)
 	again, err := driplang.Parse(text)
 	if err != nil || !again.Equal(e) {
 		t.Fatalf("%s in the notation of %q is %q: %s, %v", e, source, text, again, err)

@@ -2,12 +2,12 @@ package driplang_test
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -185,9 +185,7 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	e := must.Get(driplang.Parse(`b THEN a[x = 1] THEN (NOT count(c) < 3) THEN a`))(t)
-	if got := e.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("names %q", got)
-	}
+	check.EqualSlicesf(t, e.Names(), []string{"a", "b", "c"}, "names")
 	if none := (driplang.Expr{}); none.Names() != nil || none.String() != "" || none.Equal(e) {
 		t.Errorf("the zero value: %q, %q", none, none.Names())
 	}
@@ -215,8 +213,6 @@ func TestCaret(t *testing.T) {
 		t.Errorf("%v: %q", err, fault.Caret(long))
 	}
 	for _, fault := range []driplang.Error{{Pointer: "/a"}, {Line: 3, Col: 1}, {Line: 1, Col: 9}} {
-		if got := fault.Caret("A\nB"); got != "" {
-			t.Errorf("%v: %q", fault, got)
-		}
+		check.Equalf(t, fault.Caret("A\nB"), "", "%v", fault)
 	}
 }

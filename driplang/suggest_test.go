@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestSuggest(t *testing.T) {
@@ -21,8 +22,6 @@ func TestSuggest(t *testing.T) {
 		"purchase":     "",
 		"angström":     "Ångström",
 	} {
-		if got := driplang.Suggest(name, known); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		check.Equalf(t, driplang.Suggest(name, known), want, "%s", name)
 	}
 }

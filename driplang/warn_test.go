@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -63,9 +64,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		e := must.Get(driplang.Parse(c.text))(t)
 		got := e.Warnings()
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.text, got, c.want)
-		}
+		check.EqualSlicesf(t, got, c.want, "%s", c.text)
 		if of := asBuilt(t, e).Warnings(); len(got) > 0 && got[0].Kind != driplang.UnexpectedPrecedence && !slices.Equal(of, got) {
 			t.Errorf("%s as JSON: %q, want %q", c.text, of, got)
 		}

@@ -331,9 +331,7 @@ func TestStampAppendTime(t *testing.T) {
 		Patch(b, 5, 1)
 		StampAppendTime(b, 777)
 		s, err := Verify(b)
-		if err != nil {
-			t.Fatalf("%s: %v", codec, err)
-		}
+		must.NoErrorf(t, err, "%s", codec)
 		if s.MinTimestamp != 777 || s.MaxTimestamp != 777 {
 			t.Errorf("%s: %+v", codec, s)
 		}

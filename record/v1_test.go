@@ -52,9 +52,7 @@ func TestVersion1File(t *testing.T) {
 	plain := unhex(t, fileV1)
 	for name, b := range map[string][]byte{"plain": plain, "gzip": gzipped(t, plain)} {
 		f, err := DecodeV1(b, 0)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.NoErrorf(t, err, "%s", name)
 		if diff := cmp.Diff([]string{"AAA", "BBBBB", "C"}, valuesV1(f)); diff != "" || f.Time != 0x0102030405060708 {
 			t.Errorf("%s: time %x, %s", name, f.Time, diff)
 		}

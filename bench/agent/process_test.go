@@ -214,9 +214,7 @@ func TestNothing(t *testing.T) {
 func TestBroker(t *testing.T) {
 	t.Parallel()
 	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
-	t.Cleanup(func() {
-		check.NoError(t, peers.Down(context.Background(), o))
-	})
+	t.Cleanup(func() { check.NoError(t, peers.Down(context.Background(), o)) })
 	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	p := up[0]
 	target := workload.Target{Driver: "seb", Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID}
@@ -303,12 +301,8 @@ func TestAgentDies(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, func(int, int) int { return 1 })
 	stays, dies := startAgent(t), startAgent(t)
-	err := inTheMiddle(t, workload.Target{Driver: "relay", Address: r.l.Addr().String()}, func() {
-		check.NoError(t, dies.cmd.Process.Kill())
-	}, stays, dies)
-	if err == nil || !strings.Contains(err.Error(), "agent "+dies.address+": ") {
-		t.Errorf("error %v", err)
-	}
+	err := inTheMiddle(t, workload.Target{Driver: "relay", Address: r.l.Addr().String()}, func() { check.NoError(t, dies.cmd.Process.Kill()) }, stays, dies)
+	check.ErrorContains(t, err, "agent "+dies.address+": ")
 	stays.says("failed: ") // the run, which it was ordered to stop
 	stays.says("session ends")
 	t.Run("the other agent can be had again", func(t *testing.T) {
@@ -322,12 +316,8 @@ func TestAgentDies(t *testing.T) {
 func TestAgentHangs(t *testing.T) {
 	t.Parallel()
 	stays, hangs := startAgent(t), startAgent(t)
-	err := inTheMiddle(t, workload.Target{Driver: "noop"}, func() {
-		check.NoError(t, hangs.cmd.Process.Signal(syscall.SIGSTOP))
-	}, stays, hangs)
-	if err == nil || !strings.Contains(err.Error(), "agent "+hangs.address+": nothing received for 10s") {
-		t.Errorf("error %v", err)
-	}
+	err := inTheMiddle(t, workload.Target{Driver: "noop"}, func() { check.NoError(t, hangs.cmd.Process.Signal(syscall.SIGSTOP)) }, stays, hangs)
+	check.ErrorContains(t, err, "agent "+hangs.address+": nothing received for 10s")
 	stays.says("failed: ")
 }
 

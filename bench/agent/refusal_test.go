@@ -70,9 +70,7 @@ func TestRefusal(t *testing.T) {
 	t.Parallel()
 	good := token(t, secret)
 	address := serveHere(t, good)
-	t.Run("with the token", func(t *testing.T) {
-		check.NoError(t, try(t, good, address))
-	})
+	t.Run("with the token", func(t *testing.T) { check.NoError(t, try(t, good, address)) })
 	t.Run("with another token", func(t *testing.T) {
 		wantError(t, try(t, token(t, secret+"?"), address), "agent "+address, "wrong token")
 	})
@@ -86,9 +84,7 @@ func TestRefusal(t *testing.T) {
 		hangUp := must.Get(agent.Mute(t.Context(), good, address, agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}}))(t)
 		wantError(t, try(t, good, address), "agent "+address, "busy with 127.0.0.1:", "since 20")
 		hangUp()
-		if err := try(t, good, address); err != nil {
-			t.Errorf("after it: %v", err)
-		}
+		check.NoErrorf(t, try(t, good, address), "after it")
 	})
 	t.Run("no agent", func(t *testing.T) {
 		wantError(t, try(t, good, "127.0.0.1:1"), "agent 127.0.0.1:1", "refused")
@@ -137,9 +133,7 @@ func TestUnprovenConnections(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the agent still serves", func(t *testing.T) {
-		check.NoError(t, try(t, good, address))
-	})
+	t.Run("the agent still serves", func(t *testing.T) { check.NoError(t, try(t, good, address)) })
 }
 
 // TestImpostor tests a man in the middle with connections to both sides that forwards their

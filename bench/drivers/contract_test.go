@@ -95,9 +95,7 @@ func (target *subject) open(t *testing.T, c sut.Config, broken bool) (context.Co
 		for ends := time.Now().Add(leakWait); err != nil && time.Now().Before(ends); {
 			err = goleak.Find(before)
 		}
-		if err != nil {
-			t.Errorf("after teardown: %v", err)
-		}
+		check.NoErrorf(t, err, "after teardown")
 	})
 	info := must.Get(s.Setup(ctx))(t)
 	if c.Creates() && (info.System == "" || info.Ack == "" || info.Durability == "") {
@@ -186,9 +184,7 @@ func publish(t *testing.T, ctx context.Context, pub sut.Publisher, p int, l load
 			dones.add(i, err)
 		})
 	}
-	if err := pub.Close(ctx); err != nil {
-		t.Errorf("close publisher %d: %v", p, err)
-	}
+	check.NoErrorf(t, pub.Close(ctx), "close publisher %d", p)
 	once, failed := dones.counts(t)
 	if once != l.messages || failed != nil {
 		t.Errorf("publisher %d: %d of %d messages are done after Close: %v", p, once, l.messages, failed)
@@ -340,9 +336,7 @@ func (target *subject) processes(t *testing.T, shared bool) {
 	}
 	target.exchange(t, ctx, guests, guests, l)
 	for _, s := range append(slices.Clone(guests), host) {
-		if err := s.Teardown(ctx); err != nil {
-			t.Errorf("teardown: %v", err)
-		}
+		check.NoErrorf(t, s.Teardown(ctx), "teardown")
 	}
 	if target.left != nil {
 		target.nothingLeft(t, ctx, c.Name)

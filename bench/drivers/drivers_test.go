@@ -92,9 +92,7 @@ func TestContractOfPeers(t *testing.T) {
 func startPeer(t *testing.T, name string) *peers.Peer {
 	t.Helper()
 	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
-	t.Cleanup(func() {
-		check.NoError(t, peers.Down(context.Background(), o))
-	})
+	t.Cleanup(func() { check.NoError(t, peers.Down(context.Background(), o)) })
 	up := must.Get(peers.Up(t.Context(), o, name))(t)
 	return &up[0]
 }
@@ -129,9 +127,7 @@ func contractOn(t *testing.T, p *peers.Peer, own bool, target subject, options m
 	}
 	if own {
 		target.victim = func(t *testing.T) (sut.Config, func()) {
-			return target.config, func() {
-				check.NoError(t, p.Kill())
-			}
+			return target.config, func() { check.NoError(t, p.Kill()) }
 		}
 	}
 	target.contract(t)

@@ -25,9 +25,7 @@ func TestReceivedFromAFollower(t *testing.T) {
 				"key-file": p.Targets[0].Options["key-file"], "read-from": from, "follow": follow,
 			}}
 			s := must.Get(sut.Open(t.Context(), "seb", c))(t)
-			defer func() {
-				check.NoError(t, s.Teardown(context.WithoutCancel(t.Context())))
-			}()
+			defer func() { check.NoError(t, s.Teardown(context.WithoutCancel(t.Context()))) }()
 			info, err := s.Setup(t.Context())
 			if err != nil || info.Settings["received from"] == "" || info.Durability != sut.Fsync {
 				t.Fatalf("%+v, error %v", info, err)
@@ -56,9 +54,7 @@ func roundTrip(t *testing.T, s sut.System) {
 	})
 	pub := must.Get(s.Publisher(t.Context()))(t)
 	for i := range messages {
-		pub.Publish(t.Context(), nil, fmt.Appendf(nil, "message %d", i), func(err error) {
-			check.NoError(t, err)
-		})
+		pub.Publish(t.Context(), nil, fmt.Appendf(nil, "message %d", i), func(err error) { check.NoError(t, err) })
 	}
 	check.NoError(t, pub.Close(t.Context()))
 	receiving.Wait() // bounded by the test's time

@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -20,24 +20,18 @@ func TestDurabilityOfBucket(t *testing.T) {
 		"mem:": sut.Memory, "s3://b/p?endpoint=http://127.0.0.1:1": sut.ObjectStore, "./folder": sut.Fsync, "file:/x": sut.Fsync,
 		"file:/x?fsync=false": sut.PageCache,
 	} {
-		if got := durabilityOf(bucket); got != want {
-			t.Errorf("%s: %s, want %s", bucket, got, want)
-		}
+		check.Equalf(t, durabilityOf(bucket), want, "%s", bucket)
 	}
 }
 
 // TestBucketOfProcess starts a shell with a broker's flags.
 func TestBucketOfProcess(t *testing.T) {
 	c := exec.Command("sh", "-c", "echo; read line", "serve", "--bucket", "mem:", "--http-api-key=secret", "--read-only", "--batch-wait-time", "5ms")
-	in, err := c.StdinPipe()
-	must.NoError(t, err)
-	out, err := c.StdoutPipe()
-	must.NoError(t, err)
+	in := must.Get(c.StdinPipe())(t)
+	out := must.Get(c.StdoutPipe())(t)
 	must.NoError(t, c.Start())
 	// The kernel shows its arguments slightly after its start.
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(out.Read(make([]byte, 1)))(t)
 	defer func() {
 		_ = in.Close()
 		_ = c.Wait()
@@ -47,9 +41,7 @@ func TestBucketOfProcess(t *testing.T) {
 	if err != nil || bucket != "mem:" {
 		t.Errorf("bucket %q, %v", bucket, err)
 	}
-	if settings["broker batch-wait-time"] != "5ms" {
-		t.Errorf("settings: %v", settings)
-	}
+	check.Equalf(t, settings["broker batch-wait-time"], "5ms", "settings: %v", settings)
 	for name, value := range settings {
 		if strings.Contains(name+value, "secret") || strings.Contains(name, "api-key") {
 			t.Errorf("a secret: %s=%s", name, value)
@@ -61,9 +53,7 @@ func TestBucketOfProcess(t *testing.T) {
 }
 
 func TestUnknownBucket(t *testing.T) {
-	if _, err := bucketOf("", 0, nil); err == nil || !strings.Contains(err.Error(), `option "bucket"`) {
-		t.Error(err)
-	}
+	check.ErrorContains(t, check.Err(bucketOf("", 0, nil)), `option "bucket"`)
 	const none = 1 << 30 // above the limit of Linux
 	if _, err := bucketOf("", none, map[string]string{}); err == nil {
 		t.Error("no error")
@@ -74,12 +64,8 @@ func TestUnknownBucket(t *testing.T) {
 }
 
 func TestVersionOfProcess(t *testing.T) {
-	if v := versionOf(os.Getpid()); !strings.Contains(v, "go1.") {
-		t.Errorf("version %q", v)
-	}
-	if v := versionOf(1 << 30); v != "" {
-		t.Errorf("of no process: %q", v)
-	}
+	check.Containsf(t, versionOf(os.Getpid()), "go1.", "version")
+	check.Equalf(t, versionOf(1<<30), "", "of no process")
 }
 
 func TestEventsAreParsed(t *testing.T) {
@@ -140,8 +126,7 @@ func TestSharingAcrossProcesses(t *testing.T) {
 	c := sut.Config{Group: &sut.ProcessGroup{Subscribers: []int{1, 3}, SubscribersAll: 4}}
 	var members []int
 	for range c.Group.Subscribers {
-		n, err := s.join(&c)
-		must.NoError(t, err)
+		n := must.Get(s.join(&c))(t)
 		members = append(members, n)
 	}
 	var own []int32
@@ -150,9 +135,7 @@ func TestSharingAcrossProcesses(t *testing.T) {
 			own = append(own, p.partition)
 		}
 	}
-	if !slices.Equal(own, []int32{1, 5, 3}) {
-		t.Errorf("members %v have partitions %v, want 1 and 5, and 3", members, own)
-	}
+	check.EqualSlicesf(t, own, []int32{1, 5, 3}, "members %v have partitions, want 1 and 5, and 3", members)
 }
 
 func TestLocalBrokerIsFound(t *testing.T) {

@@ -168,9 +168,7 @@ func TestLimits(t *testing.T) {
 	t.Run("an invalid workload is refused", func(t *testing.T) {
 		w := simWorkload()
 		w.Publishers = 0
-		if _, err := load.Run(t.Context(), load.Options{Workload: w}); err == nil || !strings.Contains(err.Error(), "publishers") {
-			t.Errorf("error %v", err)
-		}
+		check.ErrorContains(t, check.Err(load.Run(t.Context(), load.Options{Workload: w})), "publishers")
 	})
 	t.Run("a cancelled context ends the run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -234,9 +232,7 @@ func TestFaults(t *testing.T) {
 			w := simWorkload()
 			w.Faults = []workload.Fault{{Kind: workload.Pause, For: time.Second}}
 			_, err := load.Run(t.Context(), load.Options{Workload: w, Clock: load.NewStandardClock(), Open: (&simulation{}).open})
-			if err == nil || !strings.Contains(err.Error(), "pid") {
-				t.Errorf("error %v", err)
-			}
+			check.ErrorContains(t, err, "pid")
 		})
 	})
 }

@@ -3,7 +3,6 @@ package load_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -261,13 +260,9 @@ func TestAssign(t *testing.T) {
 func TestPartsRefused(t *testing.T) {
 	w := simWorkload()
 	w.Publishers = 3
-	if _, err := load.Run(t.Context(), load.Options{Workload: w, Part: 3, Parts: 3}); err == nil || !strings.Contains(err.Error(), "part 3 of 3") {
-		t.Errorf("part 4 of 3: %v", err)
-	}
+	check.ErrorContainsf(t, check.Err(load.Run(t.Context(), load.Options{Workload: w, Part: 3, Parts: 3})), "part 3 of 3", "part 4 of 3")
 	w.Faults = []workload.Fault{{Kind: workload.Command, Run: "true"}}
-	if _, err := load.Run(t.Context(), load.Options{Workload: w, Parts: 3}); err == nil || !strings.Contains(err.Error(), "load machines") {
-		t.Errorf("a command: %v", err)
-	}
+	check.ErrorContainsf(t, check.Err(load.Run(t.Context(), load.Options{Workload: w, Parts: 3})), "load machines", "a command")
 }
 
 // TestInside lets each part use its own system.

@@ -20,9 +20,7 @@ func TestPause(t *testing.T) {
 		t.Skip("builds and starts a broker")
 	}
 	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
-	t.Cleanup(func() {
-		check.NoError(t, peers.Down(context.Background(), o))
-	})
+	t.Cleanup(func() { check.NoError(t, peers.Down(context.Background(), o)) })
 	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	p := up[0]
 	w := workload.Default()

@@ -3,7 +3,6 @@ package workload_test
 import (
 	"bytes"
 	"compress/flate"
-	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/bench/workload"
@@ -105,9 +104,7 @@ func TestTracker(t *testing.T) {
 			for _, seq := range c.seqs {
 				got = append(got, tracker.Saw(seq))
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("%v gives %v, want %v", c.seqs, got, c.want)
-			}
+			check.EqualSlicesf(t, got, c.want, "%v", c.seqs)
 		})
 	}
 }

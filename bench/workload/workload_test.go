@@ -107,9 +107,7 @@ func TestValidate(t *testing.T) {
 		"in-flight": "-1", "lag-limit": "0",
 	} {
 		w := workload.Default()
-		if err := w.Set(field, value); err != nil {
-			t.Errorf("%s: %v", field, err)
-		}
+		check.NoErrorf(t, w.Set(field, value), "%s", field)
 		if err := w.Validate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s %s: error %v", field, value, err)
 		}
@@ -117,9 +115,7 @@ func TestValidate(t *testing.T) {
 	t.Run("every publisher needs a message in flight", func(t *testing.T) {
 		w := workload.Default()
 		w.Publishers, w.InFlight = 10, 9
-		if err := w.Validate(); err == nil || !strings.Contains(err.Error(), "in-flight") {
-			t.Errorf("error %v", err)
-		}
+		check.ErrorContains(t, w.Validate(), "in-flight")
 	})
 	t.Run("names every fault", func(t *testing.T) {
 		w := workload.Default()
@@ -134,20 +130,14 @@ func TestValidate(t *testing.T) {
 	t.Run("bounds the connections and what is verified", func(t *testing.T) {
 		w := workload.Default()
 		w.Publishers, w.Topics, w.Subscribers = 200, 200, 100
-		if err := w.Validate(); err == nil || !strings.Contains(err.Error(), "10000 connections") {
-			t.Errorf("error %v", err)
-		}
+		check.ErrorContains(t, w.Validate(), "10000 connections")
 		w.Publishers, w.Topics, w.Subscribers = 10_000, 1, 1000
-		if err := w.Validate(); err == nil || !strings.Contains(err.Error(), "pairs") {
-			t.Errorf("error %v", err)
-		}
+		check.ErrorContains(t, w.Validate(), "pairs")
 	})
 	t.Run("bounds the memory of what is in flight", func(t *testing.T) {
 		w := workload.Default()
 		w.Size, w.InFlight = workload.FixedSize(1<<20), 10_000
-		if err := w.Validate(); err == nil || !strings.Contains(err.Error(), "in-flight") {
-			t.Errorf("error %v", err)
-		}
+		check.ErrorContains(t, w.Validate(), "in-flight")
 		w.InFlight = 0
 		if err := w.Validate(); err != nil || w.Window() != 256 {
 			t.Errorf("%d in flight, error %v", w.Window(), err)
@@ -182,9 +172,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, err, f.Validate())
 		}
 	}
-	if _, err := workload.Read("article-x"); err == nil || !strings.Contains(err.Error(), "article-e") {
-		t.Errorf("error %v", err)
-	}
+	check.ErrorContains(t, check.Err(workload.Read("article-x")), "article-e")
 	if _, err := workload.Read(path + ".none"); err == nil {
 		t.Error("a file that is not there is read")
 	}

@@ -135,13 +135,9 @@ func pairs(t *testing.T, dir string) {
 	keys, bodies := walObjects(t, dir)
 	for _, file := range keys {
 		o, err := record.DecodeObject(bodies[file])
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		must.NoErrorf(t, err, "%s", file)
 		records, err := state.DecodeRecords(o.State)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		must.NoErrorf(t, err, "%s", file)
 		var made, told []string
 		for i := range records {
 			if change := changeOf(&records[i], topics); change != "" {
@@ -159,9 +155,7 @@ func pairs(t *testing.T, dir string) {
 					told = append(told, toldOf(t, r.Record().Value))
 				}
 			}
-			if err := r.Err(); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
+			must.NoErrorf(t, r.Err(), "%s", file)
 		}
 		slices.Sort(made)
 		slices.Sort(told)

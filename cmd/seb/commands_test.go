@@ -81,9 +81,7 @@ func TestProduceAndConsume(t *testing.T) {
 	p.must("produce", "keyed", "f", "--key-separator", "=")
 	got := strings.Split(strings.TrimRight(p.must("consume", "keyed", "--format", "key-value"), "\n"), "\n")
 	slices.Sort(got)
-	if want := []string{"\tnokey", "k1\tv1", "k2\tv2=x"}; !slices.Equal(got, want) {
-		t.Errorf("keyed: %q", got)
-	}
+	check.EqualSlicesf(t, got, []string{"\tnokey", "k1\tv1", "k2\tv2=x"}, "keyed")
 
 	p.must("produce", "made", "--record-size", "1000", "--count", "12000")
 	var info struct {
@@ -275,9 +273,7 @@ func TestBenchmarks(t *testing.T) {
 			Parameters map[string]any
 		}
 		out := p.must(append(command, small...)...)
-		if err := json.Unmarshal([]byte(out), &r); err != nil {
-			t.Fatalf("%v: %s", command, err)
-		}
+		must.NoErrorf(t, json.Unmarshal([]byte(out), &r), "%v", command)
 		if len(r.Runs) != 2 || r.Runs[1].Records < 12*50 || r.Version.Go == "" || r.Parameters["batcher_block_time_ns"] != 5e6 {
 			t.Errorf("%v: %s", command, out)
 		}

@@ -88,9 +88,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 		if b.cmd.ProcessState.ExitCode() <= 0 {
 			t.Errorf("%s: starts: %s", wrong, said)
 		}
-		if now := epochsOf(t, bucket); !slices.Equal(now, epochs) {
-			t.Errorf("%s: epochs %v, want %v: %s", wrong, now, epochs, said)
-		}
+		check.EqualSlicesf(t, epochsOf(t, bucket), epochs, "%s: epochs: %s", wrong, said)
 		check.Containsf(t, said, strings.Split(strings.TrimPrefix(wrong[len(wrong)-1], "--"), "=")[0], "%s: the error does not name the flag", wrong)
 		p.mustWith("more\n", "produce", "demo")
 	}

@@ -126,9 +126,7 @@ func rawRequest(t *testing.T, address, method, target, key, body string) (int, [
 	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nAccept: */*\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		method, target, key, kind, len(body), body)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, target, err)
-	}
+	must.NoErrorf(t, err, "%s %s", method, target)
 	defer resp.Body.Close()
 	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, b

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -50,9 +51,7 @@ func TestRiemannEventsExpireOnceOverKills(t *testing.T) {
 			Entity    string `json:"entity_id"`
 			Data      struct{ Service, State string }
 		}
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
+		must.NoErrorf(t, json.Unmarshal([]byte(line), &e), "%s", line)
 		if e.Data.State == "expired" {
 			expired[e.Entity]++
 			if e.Event != "expired" || e.Data.Service != "load" || !strings.HasPrefix(e.ID, "riemann-expired-") {
@@ -65,8 +64,6 @@ func TestRiemannEventsExpireOnceOverKills(t *testing.T) {
 			t.Errorf("%s has %d expired records", host, n)
 		}
 	}
-	if len(expired) != want {
-		t.Errorf("%d events have expired records, want %d", len(expired), want)
-	}
+	check.Equalf(t, len(expired), want, "events have expired records")
 	check.Equalf(t, b.term(), 0, "exit code")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // timesOf returns the timestamps of a topic's records in the output of consume.
@@ -44,9 +46,7 @@ func TestAppendTimeInCommands(t *testing.T) {
 		t.Errorf("export: %+v", r)
 	}
 	p.must("import", "--from", "new", "--topic", "orders", "--as", "round")
-	if got := p.timesOf("round"); !slices.Equal(got, times) {
-		t.Errorf("exported and imported: %v, want %v", got, times)
-	}
+	check.EqualSlicesf(t, p.timesOf("round"), times, "exported and imported")
 	b.term()
 	keys, _ := walObjects(t, filepath.Join(p.dir, "seb-bucket"))
 	var shown string

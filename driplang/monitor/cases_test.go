@@ -39,9 +39,7 @@ func TestCases(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatalf("%s: %v", c.Expr, err)
-			}
+			must.NoErrorf(t, err, "%s", c.Expr)
 			checkCase(t, e, &c)
 		})
 	}

@@ -18,9 +18,7 @@ func TestStateIsSmall(t *testing.T) {
 	for _, c := range benchmarks {
 		p := compile(t, c.expr)
 		m := New(p)
-		if state := m.AppendState(nil); len(state) != 0 {
-			t.Errorf("%s: %d bytes before anything has happened", c.expr, len(state))
-		}
+		check.Equalf(t, len(m.AppendState(nil)), 0, "%s: bytes before anything has happened", c.expr)
 		at, total, n := int64(1_700_000_000_000), 0, 200
 		for i := range n {
 			at += c.gap
@@ -55,9 +53,7 @@ func TestStateIsStable(t *testing.T) {
 		t.Errorf("next %d, %v", at, ok)
 	}
 	check.Equalf(t, fresh.Advance(1_700_000_000_000+7*day), True, "after a week")
-	if got := fresh.MatchedEvents(nil); !slices.Equal(got, []uint64{4711}) {
-		t.Errorf("matched events %v", got)
-	}
+	check.EqualSlicesf(t, fresh.MatchedEvents(nil), []uint64{4711}, "matched events")
 }
 
 // TestLargestStates: a written state can be loaded, also for expressions at the limits.
@@ -75,9 +71,7 @@ func TestLargestStates(t *testing.T) {
 			m.Step(p.Match("A", nil), int64(i), i*0x9e3779b97f4a7c15)
 		}
 		state := m.AppendState(nil)
-		if err := m.Load(state); err != nil {
-			t.Errorf("%.40s: %v", text, err)
-		}
+		check.NoErrorf(t, m.Load(state), "%.40s", text)
 		if again := m.AppendState(nil); !slices.Equal(state, again) {
 			t.Errorf("%.40s: different state after a reload", text)
 		}
@@ -206,9 +200,7 @@ func TestAwaitedEvents(t *testing.T) {
 	p := compile(t, `user_created THEN ((NOT use[x = 1] WITHIN 7 days) AND (count(login) >= 3))`)
 	m := New(p)
 	want := []AwaitedEvent{{Name: "user_created", Expr: "user_created", Need: 1, From: math.MinInt64, Until: math.MaxInt64}}
-	if got := m.AwaitedEvents(nil, 10); !slices.Equal(got, want) {
-		t.Errorf("at first %+v", got)
-	}
+	check.EqualSlicesf(t, m.AwaitedEvents(nil, 10), want, "at first")
 	m.Step(p.Match("user_created", nil), start, 1)
 	m.Step(p.Match("login", nil), start+5, 2)
 	want[0].Begins = true
@@ -216,9 +208,7 @@ func TestAwaitedEvents(t *testing.T) {
 		AwaitedEvent{Name: "use", Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
 		AwaitedEvent{Name: "login", Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
 	)
-	if got := m.AwaitedEvents(nil, 10); !slices.Equal(got, want) {
-		t.Errorf("then %+v", got)
-	}
+	check.EqualSlicesf(t, m.AwaitedEvents(nil, 10), want, "then")
 	if got := m.AwaitedEvents(nil, 2); len(got) != 2 {
 		t.Errorf("at most two: %+v", got)
 	}
@@ -325,8 +315,6 @@ func TestAwaitedEventsUnderNot(t *testing.T) {
 		slices.Sort(got)
 		want := strings.Fields(c.want)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s after %q: %q, want %q", c.expr, c.events, got, want)
-		}
+		check.EqualSlicesf(t, got, want, "%s after %q", c.expr, c.events)
 	}
 }

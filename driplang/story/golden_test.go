@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/story"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -49,12 +50,8 @@ func TestStories(t *testing.T) {
 	var b strings.Builder
 	for _, e := range expressions(t) {
 		a, err := story.Of(e)
-		if err != nil {
-			t.Fatalf("%s: %v", e, err)
-		}
-		if err := verify(e, a); err != nil {
-			t.Errorf("%s: %v", e, err)
-		}
+		must.NoErrorf(t, err, "%s", e)
+		check.NoErrorf(t, verify(e, a), "%s", e)
 		b.WriteString(e.String() + "\n" + print(a))
 	}
 	sebtest.Golden(t, "testdata/stories.txt", b.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/driplang/story"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -27,12 +28,8 @@ func TestStoriesOfRandomExpressions(t *testing.T) {
 		}
 		n++
 		a, err := story.Of(e)
-		if err != nil {
-			t.Fatalf("seed %d: %s: %v", seed, e, err)
-		}
-		if err := verify(e, a); err != nil {
-			t.Errorf("seed %d: %s: %v", seed, e, err)
-		}
+		must.NoErrorf(t, err, "seed %d: %s", seed, e)
+		check.NoErrorf(t, verify(e, a), "seed %d: %s", seed, e)
 		if again, _ := story.Of(e); !reflect.DeepEqual(a, again) {
 			t.Errorf("seed %d: %s: other stories the second time", seed, e)
 		}

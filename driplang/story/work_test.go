@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // large returns expressions near the limits of the language, by name.
@@ -50,9 +51,7 @@ func large(t testing.TB) map[string]driplang.Expr {
 		"large data":       each(3, "a[x# = \""+strings.Repeat("x", 5000)+"\"]", " THEN "),
 	} {
 		e, err := driplang.Parse(text)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.NoErrorf(t, err, "%s", name)
 		all[name] = e
 	}
 	return all
@@ -62,9 +61,7 @@ func large(t testing.TB) map[string]driplang.Expr {
 func TestWorkIsBounded(t *testing.T) {
 	for name, e := range large(t) {
 		p, err := monitor.Compile(e, monitor.Options{Pending: true})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.NoErrorf(t, err, "%s", name)
 		w := newTeller(e, p)
 		list := w.stories()
 		if w.work < -maxWork/10 || w.work < 0 && !w.truncated {

@@ -207,9 +207,7 @@ func TestChecksOfStoredRequests(t *testing.T) {
 			verify := &access.Check{Principal: "ann", Secret: 1, Version: table.Version, Host: "h", Request: q}
 			committed := table.Share()
 			table.Apply(&c.change)
-			if got := table.Permits(verify); got != c.want {
-				t.Errorf("permitted %v, want %v", got, c.want)
-			}
+			check.Equalf(t, table.Permits(verify), c.want, "permitted")
 			if table.Permits(verify) != c.want || !table.Permits(nil) {
 				t.Error("the second decision differs")
 			}

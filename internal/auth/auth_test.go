@@ -206,9 +206,7 @@ func TestNothingIsStoredAfterARevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, token := must.Get2(w.a.CreateToken(t.Context(), w.a.Root(), auth.TokenSpec{Rules: []access.Rule{rule}}))(t)
 			i := w.login(token)
-			if err := w.appendAs(i, "orders")(); err != nil {
-				t.Fatalf("append before: %v", err)
-			}
+			must.NoErrorf(t, w.appendAs(i, "orders")(), "append before")
 			late := w.appendAs(i, "orders")
 			must.NoError(t, revoke(p.ID))
 			check.ErrorIsf(t, late(), state.ErrUnauthorized, "append after")
@@ -256,9 +254,7 @@ func TestATokenGrantsOnlyWhatItHas(t *testing.T) {
 			})
 		}, auth.ErrBeyondIssuer},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			check.ErrorIs(t, c.do(), c.want)
-		})
+		t.Run(c.name, func(t *testing.T) { check.ErrorIs(t, c.do(), c.want) })
 	}
 	p, _, err := w.a.CreateToken(t.Context(), issuer, auth.TokenSpec{})
 	if err != nil || p.Expires != issuer.Expires().UnixMicro() || p.Issuer != "issuer" {
@@ -330,9 +326,7 @@ func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
 		must.Get(follower.Key(t.Context(), first, ""))(t)
 		second := w.create(auth.TokenSpec{ID: "second"})
 		time.Sleep(time.Second)
-		if _, err := follower.Key(t.Context(), second, ""); err != nil {
-			t.Errorf("a new token: %v", err)
-		}
+		check.NoErrorf(t, check.Err(follower.Key(t.Context(), second, "")), "a new token")
 		third := w.create(auth.TokenSpec{ID: "third"})
 		time.Sleep(time.Second)
 		if i, err := follower.Password(t.Context(), "third", third, ""); err != nil || i.Name() != "third" {
@@ -340,9 +334,7 @@ func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
 		}
 		_, rotated := must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "first", time.Hour))(t)
 		time.Sleep(time.Second)
-		if _, err := follower.Key(t.Context(), rotated, ""); err != nil {
-			t.Errorf("a rotated token: %v", err)
-		}
+		check.NoErrorf(t, check.Err(follower.Key(t.Context(), rotated, "")), "a rotated token")
 	})
 }
 
@@ -397,9 +389,7 @@ func TestAFollowerLearnsOfARevocation(t *testing.T) {
 		w := newWorld(t)
 		token := w.create(auth.TokenSpec{ID: "orders"})
 		_, follower := w.open(rootKey, true)
-		if _, err := follower.Key(t.Context(), token, ""); err != nil {
-			t.Fatalf("login at the follower: %v", err)
-		}
+		must.NoErrorf(t, check.Err(follower.Key(t.Context(), token, "")), "login at the follower")
 		must.NoError(t, w.a.RevokeToken(t.Context(), "orders"))
 		time.Sleep(5 * time.Second)
 		check.ErrorIsf(t, check.Err(follower.Key(t.Context(), token, "")), auth.ErrUnauthenticated, "login 5 s after the revocation")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +65,5 @@ func TestEachFailureIsReported(t *testing.T) {
 	f.Audit = func(listener, remote, network string) { got = append(got, listener+" "+remote+" "+network) }
 	f.Failed("http", "192.0.2.7:5")
 	f.Failed("kafka", "[2001:db8::1]:5")
-	if want := []string{"http 192.0.2.7:5 192.0.2.0/24", "kafka [2001:db8::1]:5 2001:db8::/64"}; !slices.Equal(got, want) {
-		t.Errorf("reported %q, want %q", got, want)
-	}
+	check.EqualSlicesf(t, got, []string{"http 192.0.2.7:5 192.0.2.0/24", "kafka [2001:db8::1]:5 2001:db8::/64"}, "reported")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -62,9 +63,7 @@ func TestNamesOfCertificates(t *testing.T) {
 	m := must.Get(auth.ParseMapping("RULE:no such name/x/"))(t)
 	for want, parts := range javaNames {
 		_, err := m.Principal(subject(t, parts...))
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("certificate name %q ", want)) {
-			t.Errorf("want %q in: %v", want, err)
-		}
+		check.ErrorContainsf(t, err, fmt.Sprintf("certificate name %q ", want), "want %q in", want)
 	}
 	if _, err := m.Principal(&x509.Certificate{RawSubject: []byte{1, 2}, SerialNumber: big.NewInt(7)}); err == nil {
 		t.Error("a malformed name is accepted")
@@ -146,9 +145,7 @@ func TestTheMissingRule(t *testing.T) {
 		_, rule, _ := strings.Cut(err.Error(), "such as ")
 		rule, _, _ = strings.Cut(rule, " to --tls-principal-mapping")
 		more, err := auth.ParseMapping(strings.Replace(rule, "PRINCIPAL", "duke-1", 1))
-		if err != nil {
-			t.Fatalf("%s: %v", rule, err)
-		}
+		must.NoErrorf(t, err, "%s", rule)
 		if id, err := more.Principal(duke(t, name)); id != "duke-1" {
 			t.Errorf("%s maps %q to %q, %v", rule, name, id, err)
 		}
@@ -176,9 +173,7 @@ func TestInvalidMappings(t *testing.T) {
 		"RULE:CN=(a)/${x}/":         "number after $",
 	} {
 		_, err := auth.ParseMapping(rules)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", rules, err, want)
-		}
+		check.ErrorContainsf(t, err, want, "%q", rules)
 		if strings.TrimLeft(rules, " ,") == "" && !errors.Is(err, auth.ErrMapping) {
 			t.Errorf("%q: %v", rules, err)
 		}

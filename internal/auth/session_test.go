@@ -48,12 +48,8 @@ func TestASessionNamesItsSecret(t *testing.T) {
 	older := session(w.login(w.create(auth.TokenSpec{ID: "app"})))
 	_, token := must.Get2(w.a.RotateToken(t.Context(), w.a.Root(), "app", auth.SessionLife/2))(t)
 	newer := session(w.login(token))
-	if err := errors.Join(older(), newer()); err != nil {
-		t.Errorf("within the overlap: %v", err)
-	}
+	check.NoErrorf(t, errors.Join(older(), newer()), "within the overlap")
 	w.wait(auth.SessionLife/2 + 1)
 	check.ErrorIsf(t, older(), auth.ErrUnauthenticated, "the old secret after the overlap")
-	if err := newer(); err != nil {
-		t.Errorf("the new secret: %v", err)
-	}
+	check.NoErrorf(t, newer(), "the new secret")
 }

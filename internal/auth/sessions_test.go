@@ -41,9 +41,7 @@ func TestOneTableDecides(t *testing.T) {
 		}
 		replaced++
 		if ok {
-			if err := w.append("orders", verify); !errors.Is(err, state.ErrUnauthorized) {
-				t.Errorf("append with a secret that was replaced at look %d at the clock: %v", at+1, err)
-			}
+			check.ErrorIsf(t, w.append("orders", verify), state.ErrUnauthorized, "append with a secret that was replaced at look %d at the clock", at+1)
 		}
 	}
 	if replaced == 0 {
@@ -74,12 +72,8 @@ func TestAReplacedTokenCannotProlongItself(t *testing.T) {
 	if _, _, err := w.a.CreateToken(t.Context(), older, auth.TokenSpec{Expires: end.Add(time.Second)}); !errors.Is(err, state.ErrInvalid) {
 		t.Errorf("token by the older token that ends later: %v", err)
 	}
-	if err := w.a.SetPassword(t.Context(), newer, password); err != nil {
-		t.Errorf("password set by the newer token: %v", err)
-	}
-	if err := rotate(newer); err != nil {
-		t.Errorf("rotation by the newer token: %v", err)
-	}
+	check.NoErrorf(t, w.a.SetPassword(t.Context(), newer, password), "password set by the newer token")
+	check.NoErrorf(t, rotate(newer), "rotation by the newer token")
 }
 
 // TestWatchEndsWithTheOverlap: a session of the older token ends with the overlap of a rotation,
@@ -110,9 +104,7 @@ func TestSessionsOfAFollowerEnd(t *testing.T) {
 		end    func(w *world, store *storetest.Faulty)
 		within time.Duration
 	}{
-		"revoked": {func(w *world, _ *storetest.Faulty) {
-			check.NoError(w.t, w.a.RevokeToken(w.t.Context(), "reader"))
-		}, 5 * time.Second},
+		"revoked": {func(w *world, _ *storetest.Faulty) { check.NoError(w.t, w.a.RevokeToken(w.t.Context(), "reader")) }, 5 * time.Second},
 		"store unavailable": {func(_ *world, store *storetest.Faulty) {
 			store.SetFaults(storetest.All(storetest.Rates{storetest.Before: 1}))
 		}, 15 * time.Second},

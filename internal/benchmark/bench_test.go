@@ -79,9 +79,7 @@ func TestMovedRecordsAreCounted(t *testing.T) {
 				Parameters       map[string]any
 				Machine          struct{ Cores int }
 			}
-			if err := json.Unmarshal([]byte(out), &r); err != nil {
-				t.Fatalf("%s: %v", out, err)
-			}
+			must.NoErrorf(t, json.Unmarshal([]byte(out), &r), "%s", out)
 			kind, requests, records := "write", int64(12), int64(12*50)
 			if read != nil {
 				kind, requests, records = "read", 20, 20*70

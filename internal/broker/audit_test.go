@@ -36,9 +36,7 @@ func told(t testing.TB, b *broker.Broker) (lines []string) {
 	t.Helper()
 	for _, v := range consume(t, b, "audit", 0, 0) {
 		var r api.AuditRecord
-		if err := json.Unmarshal([]byte(v), &r); err != nil {
-			t.Fatalf("%s: %v", v, err)
-		}
+		must.NoErrorf(t, json.Unmarshal([]byte(v), &r), "%s", v)
 		line := fmt.Sprintf("%s %s %s %s by %q", r.Outcome, r.Action, r.Resource.Type, r.Resource.Name, r.Actor.Principal)
 		if len(r.Details) > 0 {
 			line += strings.TrimPrefix(fmt.Sprint(r.Details), "map")

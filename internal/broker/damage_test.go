@@ -54,14 +54,10 @@ func TestDamageIsNotReturned(t *testing.T) {
 					for i, p := range g.read(t, first.whole(0), other.whole(1)) {
 						expectDamage(t, []*run{first, other}[i], &p, c.bad[i])
 					}
-					if n := int(g.asked.damagees.Load()); n != count(c.bad) {
-						t.Errorf("%d reports, want %d", n, count(c.bad))
-					}
+					check.Equalf(t, int(g.asked.damagees.Load()), count(c.bad), "reports")
 					if c.before > 0 {
 						p := g.read(t, first.from(0, 0, 1))[0]
-						if n := first.check(t, &p); n != c.before {
-							t.Errorf("%d batches before the damage, want %d", n, c.before)
-						}
+						check.Equalf(t, first.check(t, &p), c.before, "batches before the damage")
 						p.Release()
 					}
 				})

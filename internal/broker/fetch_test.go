@@ -360,9 +360,7 @@ func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int,
 		}
 		f.Release()
 	}
-	if err := b.Ready(); err != nil {
-		t.Errorf("damage to data made the broker unready: %v", err)
-	}
+	check.NoErrorf(t, b.Ready(), "damage to data made the broker unready")
 	var alarms strings.Builder
 	b.Metrics().WritePrometheus(&alarms)
 	if strings.Contains(alarms.String(), "seb_broker_corrupt_reads_total 0\n") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -87,9 +88,7 @@ func TestGroups(t *testing.T) {
 			b.DeleteOffset(ctx, "h", "a", 2):     broker.ErrUnknownPartition,
 			b.DeleteOffset(ctx, "h", "other", 0): broker.ErrUnknownTopic,
 		} {
-			if !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
-			}
+			check.ErrorIs(t, err, want)
 		}
 	})
 }

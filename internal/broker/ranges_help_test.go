@@ -182,9 +182,7 @@ func (r *run) from(part int, offset, most int64) broker.Piece {
 // must hold the wanted offset.
 func (r *run) check(t testing.TB, p *broker.Piece) (n int) {
 	t.Helper()
-	if p.Err != nil {
-		t.Fatalf("from offset %d: %v", p.Offset, p.Err)
-	}
+	must.NoErrorf(t, p.Err, "from offset %d", p.Offset)
 	c := &p.Chunk
 	first := -1
 	for i, b := range r.batches {

@@ -109,9 +109,7 @@ func TestAdjacentRangesAreOneRequest(t *testing.T) {
 					}
 				}
 			}
-			if n := s.gets.Load() - before; n != c.gets {
-				t.Errorf("%d requests, want %d", n, c.gets)
-			}
+			check.Equalf(t, s.gets.Load()-before, c.gets, "requests")
 			for _, p := range c.pieces { // each piece keeps the shared memory
 				p.Release()
 			}

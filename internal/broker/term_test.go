@@ -76,9 +76,7 @@ func TestWhileLeading(t *testing.T) {
 	if got := <-one.ended; !errors.Is(got, broker.ErrClosed) || one.running.Load() != 0 {
 		t.Errorf("cause of the end: %v, %d run", got, one.running.Load())
 	}
-	if err := first.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Errorf("append after the end of terms: %v", err)
-	}
+	check.NoErrorf(t, first.EnsureTopic(t.Context(), "t"), "append after the end of terms")
 	must.NoError(t, second.Close(t.Context()))
 	check.Equalf(t, two.running.Load(), 0, "Close has not waited")
 }
@@ -102,9 +100,7 @@ func TestFollowsWithoutALog(t *testing.T) {
 	if s := first.Status(); s.Role != "follower" || s.Topics != 0 {
 		t.Errorf("status %+v", s)
 	}
-	if err := first.Ready(); err != nil {
-		t.Errorf("ready: %v", err)
-	}
+	check.NoErrorf(t, first.Ready(), "ready")
 	check.ErrorIsf(t, first.EnsureTopic(t.Context(), "t"), broker.ErrNotLeader, "create a topic")
 	must.NoError(t, first.Stand(t.Context()))
 	must.NoError(t, first.EnsureTopic(t.Context(), "t"))

@@ -55,9 +55,7 @@ func TestTopics(t *testing.T) {
 	verify(b)
 	must.NoError(t, b.DeleteTopic(ctx, "orders"))
 	for _, err := range []error{b.DeleteTopic(ctx, "orders"), produce(t, b, "orders", 0, "x").Err, func() error { _, err := b.Partitions("orders"); return err }()} {
-		if !errors.Is(err, broker.ErrUnknownTopic) {
-			t.Errorf("deleted topic: %v", err)
-		}
+		check.ErrorIsf(t, err, broker.ErrUnknownTopic, "deleted topic")
 	}
 	again, err := b.CreateTopic(ctx, "orders", broker.TopicSpec{})
 	if err != nil || again.ID == info.ID || again.Partitions[0].Next != 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -67,13 +68,9 @@ func TestDefaultBucketOfAnOlderVersionIsFound(t *testing.T) {
 
 func TestAnEmptyBucketIsRefused(t *testing.T) {
 	for _, name := range []string{"bucket", "s3-bucket"} {
-		if _, err := parse(t, nil, "--"+name, ""); err == nil || !strings.Contains(err.Error(), "--"+name) {
-			t.Errorf("--%s '': %v", name, err)
-		}
+		check.ErrorContainsf(t, check.Err(parse(t, nil, "--"+name, "")), "--"+name, "--%s ''", name)
 		env := map[string]string{config.EnvName(name): ""}
-		if _, err := parse(t, env); err == nil || !strings.Contains(err.Error(), "$"+config.EnvName(name)) {
-			t.Errorf("empty $%s: %v", config.EnvName(name), err)
-		}
+		check.ErrorContainsf(t, check.Err(parse(t, env)), "$"+config.EnvName(name), "empty $%s", config.EnvName(name))
 		if _, err := parse(t, env, "--"+name, "x"); err != nil {
 			t.Errorf("empty $%s with a flag: %v", config.EnvName(name), err)
 		}

@@ -267,8 +267,6 @@ func TestOriginsAndHosts(t *testing.T) {
 	for _, origin := range []string{"*", "null", "app.example.com", "https://a/", "https://a/b", "https://", "ftp://a", "https://u@a", "https://a?b"} {
 		c := config.Default()
 		c.HTTP.Origins = config.List(origin)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--cors-origin: ") {
-			t.Errorf("%s: %v", origin, err)
-		}
+		check.ErrorContainsf(t, c.Validate(), "--cors-origin: ", "%s", origin)
 	}
 }

@@ -158,9 +158,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%s arrived at %v, its time is %v", d.id, d.at, d.Timestamp)
 		}
 	}
-	if len(ids) != 2*n {
-		t.Errorf("%d firings have arrived, want %d", len(ids), 2*n)
-	}
+	check.Equalf(t, len(ids), 2*n, "firings have arrived")
 	for id, times := range w.recorded() {
 		if times != 1 {
 			t.Errorf("%s was recorded %d times", id, times)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -42,12 +43,8 @@ func TestBackupOfViews(t *testing.T) {
 		place.Slot++
 	}
 	backup(t, from, to, 0)
-	if r := clean(t, restored(t, to, nil)); r.Views != 1 {
-		t.Errorf("%d views, want the newest one", r.Views)
-	}
-	if r := clean(t, restored(t, to, &first.At)); r.Views != 0 {
-		t.Errorf("%d views at a position before them", r.Views)
-	}
+	check.Equalf(t, clean(t, restored(t, to, nil)).Views, 1, "views")
+	check.Equalf(t, clean(t, restored(t, to, &first.At)).Views, 0, "views at a position before them")
 }
 
 // TestVersionedBucket: old versions of deleted objects have no effect, because each name is used
@@ -73,9 +70,7 @@ func TestVersionedBucket(t *testing.T) {
 	}
 	want := live(t, from, 4)
 	settled(t, from)
-	if r := clean(t, from); r.Records != want {
-		t.Errorf("%d records, want %d", r.Records, want)
-	}
+	check.Equalf(t, clean(t, from).Records, want, "records")
 	backup(t, from, to, 1)
 	_ = content(t, from) // the next epoch
 	backup(t, from, to, 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -37,9 +38,7 @@ func sameRecords(t testing.TB, s objstore.Store, want *reading) {
 		t.Errorf("it has %d records, want %d: %v, want %v", len(got.values), len(want.values), got.values, want.values)
 	}
 	for name, err := range got.errs {
-		if !errors.Is(err, errNothing) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIsf(t, err, errNothing, "%s", name)
 	}
 }
 
@@ -287,9 +286,7 @@ func interrupted(t *testing.T, name string, to objstore.Store, first state.Posit
 	if r := start(t, to, false); r.err == nil {
 		t.Fatalf("a broker leads half a %s", name)
 	}
-	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: to}); !errors.Is(err, fsck.ErrIsBackup) {
-		t.Fatalf("recover: %v", err)
-	}
+	must.ErrorIsf(t, check.Err(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: to})), fsck.ErrIsBackup, "recover")
 }
 
 // TestCopy: the copy continues the log without a gap. Copy fences the source before the second

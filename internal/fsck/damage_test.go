@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -144,9 +145,7 @@ func TestDamage(t *testing.T) {
 				where := d.plant(t, s)
 				before := keys(t, s)
 				r, found, err := verify(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
-				if !errors.Is(err, fsck.ErrDamaged) {
-					t.Errorf("repair of a damaged bucket: %v", err)
-				}
+				check.ErrorIsf(t, err, fsck.ErrDamaged, "repair of a damaged bucket")
 				if len(keys(t, s)) != len(before) || r.Deleted.Objects != 0 {
 					t.Error("a damaged bucket was changed")
 				}
@@ -361,9 +360,7 @@ func TestOrphansAndRepair(t *testing.T) {
 			t.Errorf("%s was removed", key)
 		}
 	}
-	if got := int64(len(before) - len(after)); got != r.Deleted.Objects {
-		t.Errorf("%d removed, %+v", got, r)
-	}
+	check.Equalf(t, int64(len(before)-len(after)), r.Deleted.Objects, "removed, %+v", r)
 	if r := clean(t, s); r.Records != want {
 		t.Errorf("%d of %d records after the repair", r.Records, want)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -172,9 +173,7 @@ func clean(t testing.TB, s objstore.Store) *fsck.Report {
 			t.Errorf("a clean bucket: %+v", f)
 		}
 	}
-	if r.Damages != 0 {
-		t.Errorf("%d damages", r.Damages)
-	}
+	check.Equalf(t, r.Damages, 0, "damages")
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -37,9 +38,7 @@ func newJob(t *testing.T, s objstore.Store, limit int64) (*fsck.Job, *budget.Cla
 	j := fsck.NewJob(fsck.JobOptions{Store: s, Memory: memory, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		j.Close()
-		if n := memory.Used(); n != 0 {
-			t.Errorf("%d bytes are still reserved", n)
-		}
+		check.Equalf(t, memory.Used(), 0, "bytes are still reserved")
 	})
 	return j, memory
 }
@@ -104,9 +103,7 @@ func TestJobIsCancelled(t *testing.T) {
 	if p := j.Progress(); p.Status != fsck.Cancelled {
 		t.Errorf("after Close: %+v", p)
 	}
-	if err := j.Start(state.Memory{}); !errors.Is(err, fsck.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	check.ErrorIsf(t, j.Start(state.Memory{}), fsck.ErrClosed, "after Close")
 }
 
 // TestJobStaysWithinItsMemory: a check that would need more is refused, and one that turns out to
@@ -120,9 +117,7 @@ func TestJobStaysWithinItsMemory(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	taken := must.Get(memory.Reserve(memory.Limit() - 1<<10))(t)
-	if err := j.Start(state.Memory{}); !errors.Is(err, budget.ErrOver) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, j.Start(state.Memory{}), budget.ErrOver)
 	taken.Release()
 	if p := j.Progress(); p.Status != fsck.Idle {
 		t.Errorf("%+v", p)

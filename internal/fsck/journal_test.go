@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -348,9 +349,7 @@ func TestPlainCopies(t *testing.T) {
 			<-stopped
 			started, err := broker.Open(t.Context(), options(to.open(), 1000))
 			if err != nil {
-				if !errors.Is(err, record.ErrCorrupt) {
-					t.Errorf("the copy: %v", err)
-				}
+				check.ErrorIsf(t, err, record.ErrCorrupt, "the copy")
 				t.Logf("the copy is refused: %v", err)
 				return
 			}

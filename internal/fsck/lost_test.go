@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -233,9 +234,7 @@ func start(t testing.TB, s objstore.Store, readOnly bool) (r result) {
 		if !readOnly {
 			topic, partition, _ := strings.Cut(name, "/")
 			answer := brokertest.Try(ctx, b, brokertest.Append(topic, int(partition[0]-'0'), recordtest.Values("new")...))
-			if answer.Err != nil {
-				t.Errorf("%s: %v", name, answer.Err)
-			}
+			check.NoErrorf(t, answer.Err, "%s", name)
 			r.at[name] = answer.Base
 		}
 	}
@@ -396,18 +395,14 @@ func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (o
 	var at *state.Position
 	if _, command, named := strings.Cut(refusal.Error(), "--accept-loss "); named {
 		at = &state.Position{}
-		if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
-			t.Errorf("%s: %v: %v", name, refusal, err)
-		}
+		check.NoErrorf(t, check.Err(fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot)), "%s: %v", name, refusal)
 	} else if !strings.Contains(refusal.Error(), "seb recover") {
 		t.Errorf("%s: %v: no command", name, refusal)
 	}
 	_, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: at})
 	if _, command, next := strings.Cut(fmt.Sprint(err), "--accept-loss "); next && at == nil { // another loss besides meta/cluster
 		at = &state.Position{}
-		if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
-			t.Errorf("%s: %v: %v", name, refusal, err)
-		}
+		check.NoErrorf(t, check.Err(fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot)), "%s: %v", name, refusal)
 		_, err = fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: at})
 	}
 	if err != nil {
@@ -519,9 +514,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 	closeBroker(t, b)
 	_, command, _ := strings.Cut(f.Text, "--accept-loss ")
 	var at state.Position
-	if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
-		t.Fatalf("%q: %v", f.Text, err)
-	}
+	must.NoErrorf(t, check.Err(fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot)), "%q", f.Text)
 	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &state.Position{Epoch: at.Epoch, Slot: at.Slot + 1}}); !errors.Is(err, fsck.ErrOtherLoss) {
 		t.Errorf("another position: %v", err)
 	}
@@ -536,9 +529,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 	b = open(t, options(s, 4))
 	after := readAll(t, b)
 	for place, value := range fork.values {
-		if after.values[place] != value {
-			t.Errorf("%s holds %q, want %q", place, after.values[place], value)
-		}
+		check.Equalf(t, after.values[place], value, "%s holds", place)
 	}
 	for name, next := range after.next {
 		if next < fork.next[name] || next < h.expect.next[name] {
@@ -557,9 +548,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 		}
 	}
 	clean(t, s)
-	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s}); !errors.Is(err, fsck.ErrNothingLost) {
-		t.Errorf("once it is recovered: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s})), fsck.ErrNothingLost, "once it is recovered")
 	if report, found, err := verify(t, fsck.Options{Store: s, Discard: true}); err != nil || report.Deleted.Objects == 0 {
 		t.Errorf("discard: %v, %v: %v", report.Deleted, err, found)
 	}
@@ -626,9 +615,7 @@ func TestRecover(t *testing.T) {
 				if err != nil || report.Damages != 0 {
 					t.Errorf("%d damages, %v: %+v", report.Damages, err, found)
 				}
-				if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s}); !errors.Is(err, fsck.ErrNothingLost) {
-					t.Errorf("a whole log: %v", err)
-				}
+				check.ErrorIsf(t, check.Err(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s})), fsck.ErrNothingLost, "a whole log")
 			})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -57,9 +58,7 @@ func TestCopiesOfViews(t *testing.T) {
 		kinds = append(kinds, string(f.Severity)+" "+f.Kind)
 	}
 	slices.Sort(kinds)
-	if want := []string{"note corrupt copy of a view", "note unknown name", "orphan copy of a view"}; !slices.Equal(kinds, want) {
-		t.Errorf("%q", kinds)
-	}
+	check.EqualSlices(t, kinds, []string{"note corrupt copy of a view", "note unknown name", "orphan copy of a view"})
 	remove(t, store, names[2])
 	if r, found, err = verify(t, fsck.Options{Store: store}); err != nil || r.Damages != 0 || r.Orphans.Objects != 8 {
 		t.Errorf("%v: %+v %+v", err, r, found)

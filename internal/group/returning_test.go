@@ -67,7 +67,5 @@ func TestGroupsThatAreRememberedAreBounded(t *testing.T) {
 	if beat, commit := b.beat(members[0]), b.begin(members[0]); beat != UnknownMemberID || commit != UnknownMemberID {
 		t.Errorf("codes: heartbeat %d, commit %d, want UnknownMemberID", beat, commit)
 	}
-	if len(b.c.begun) != begunMax {
-		t.Fatalf("%d groups are remembered, want %d", len(b.c.begun), begunMax)
-	}
+	must.Equalf(t, len(b.c.begun), begunMax, "groups are remembered")
 }

@@ -308,9 +308,7 @@ func TestOldReadersPassGaps(t *testing.T) {
 				t.Fatalf("limit %d: no end", limit)
 			}
 		}
-		if len(seen) != len(g.offsets) {
-			t.Errorf("limit %d: %d different values in %d requests, want %d", limit, len(seen), requests, len(g.offsets))
-		}
+		check.Equalf(t, len(seen), len(g.offsets), "limit %d: different values in %d requests", limit, requests)
 		var got []int64
 		for at := int64(0); ; {
 			_, offsets := readAnswer(t, g.get(fmt.Sprintf("/records?topic-name=c&offset=%d&timeout=0s&max-records=%d", at, limit), api.JSON), api.JSON, at)
@@ -320,9 +318,7 @@ func TestOldReadersPassGaps(t *testing.T) {
 			got = append(got, offsets...)
 			at = offsets[len(offsets)-1] + 1
 		}
-		if !slices.Equal(got, g.offsets) {
-			t.Errorf("limit %d: %v", limit, got)
-		}
+		check.EqualSlicesf(t, got, g.offsets, "limit %d", limit)
 	}
 }
 

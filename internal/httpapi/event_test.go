@@ -181,9 +181,7 @@ func TestEventsTopicKeepsItsSettings(t *testing.T) {
 	if p := strict.event("", "", `{"event":"e","entity_id":"1"}`).problem(t); p.Code != api.UnknownTopic {
 		t.Errorf("%+v", p)
 	}
-	if _, err := New(s.b, Options{Auth: s.auth, EventsTopic: "a b"}); err == nil || !strings.Contains(err.Error(), "events topic") {
-		t.Error(err)
-	}
+	check.ErrorContains(t, check.Err(New(s.b, Options{Auth: s.auth, EventsTopic: "a b"})), "events topic")
 }
 
 func TestDuplicateEvents(t *testing.T) {

@@ -440,9 +440,7 @@ func TestSessionsAreForwarded(t *testing.T) {
 	leads, standby, _ := pair(t)
 	a := leads.direct("POST", "/console/login", "", nil)
 	var session api.Session
-	if err := json.Unmarshal(a.body, &session); err != nil {
-		t.Fatalf("%s: %v", a, err)
-	}
+	must.NoErrorf(t, json.Unmarshal(a.body, &session), "%s", a)
 	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
 	_, value, _ := strings.Cut(cookie, "=")
 	_, port, _ := net.SplitHostPort(standby.addr)

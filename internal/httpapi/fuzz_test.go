@@ -32,9 +32,7 @@ import (
 func handler(f *testing.F) *API {
 	ctx := f.Context()
 	b := must.Get(broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true}))(f)
-	f.Cleanup(func() {
-		check.NoError(f, b.Close(context.Background()))
-	})
+	f.Cleanup(func() { check.NoError(f, b.Close(context.Background())) })
 	for name, spec := range map[string]broker.TopicSpec{
 		"t": {}, "z": {Settings: map[string]string{"compression": "zstd"}}, "p": {Partitions: 3}, "s": {Settings: map[string]string{"max-batch-bytes": "200"}},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // takesAll is an Accept header that the original's client never sends.
@@ -33,9 +34,7 @@ func (s *server) must(status int, a *answered, v any) {
 		s.t.Fatalf("%s, want %d", a, status)
 	}
 	if v != nil {
-		if err := json.Unmarshal(a.body, v); err != nil {
-			s.t.Fatalf("%s: %v", a, err)
-		}
+		must.NoErrorf(s.t, json.Unmarshal(a.body, v), "%s", a)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/console"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -122,9 +123,7 @@ func (s *server) stop(served chan struct{}) {
 	s.client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		s.t.Errorf("shut down: %v", err)
-	}
+	check.NoErrorf(s.t, s.http.Shutdown(ctx), "shut down")
 	<-served
 	s.api.Close()
 	s.fsck.Close()
@@ -136,9 +135,7 @@ func (s *server) stop(served chan struct{}) {
 		s.t.Error("the key is in the log")
 	}
 	for _, k := range []budget.Kind{budget.Produce, budget.Fetch} {
-		if n := s.budget.Class(k).Used(); n != 0 {
-			s.t.Errorf("%s: %d bytes still in use", k, n)
-		}
+		check.Equalf(s.t, s.budget.Class(k).Used(), 0, "%s: bytes still in use", k)
 	}
 }
 
@@ -157,9 +154,7 @@ func (a *answered) problem(t *testing.T) api.Problem {
 	must.Equalf(t, a.header.Get("Content-Type"), api.ProblemJSON, "%s: content type", a)
 	d := json.NewDecoder(bytes.NewReader(a.body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		t.Fatalf("%s: %v", a, err)
-	}
+	must.NoErrorf(t, d.Decode(&p), "%s", a)
 	if p.Status != a.status || api.Statuses[p.Code] != a.status || p.Title == "" || p.Type == "" {
 		t.Fatalf("%s: inconsistent fields", a)
 	}
@@ -208,9 +203,7 @@ func (s *server) try(c call) (*answered, error) {
 func (s *server) do(c call) *answered {
 	s.t.Helper()
 	a, err := s.try(c)
-	if err != nil {
-		s.t.Fatalf("%s %s: %v", c.method, c.path, err)
-	}
+	must.NoErrorf(s.t, err, "%s %s", c.method, c.path)
 	return a
 }
 

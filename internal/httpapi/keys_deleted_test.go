@@ -54,9 +54,7 @@ func TestKeysOfACompactedTopic(t *testing.T) {
 				got = append(got, *k.Key)
 				check.Equalf(t, k.Offset, newest[*k.Key], "%+v", k)
 			}
-			if !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g", "h"}) {
-				t.Errorf("%v", got)
-			}
+			check.EqualSlices(t, got, []string{"a", "b", "c", "d", "e", "f", "g", "h"})
 		})
 	}
 }

@@ -329,9 +329,7 @@ func TestHistoryOfAKey(t *testing.T) {
 			if order != "" {
 				q += "&order=" + order
 			}
-			if got := s.historyOf(q, &pages); !slices.Equal(got, want) {
-				t.Errorf("%s: %v, want %v", q, got, want)
-			}
+			check.EqualSlicesf(t, s.historyOf(q, &pages), want, "%s", q)
 			if limits == "&max-bytes=1" && pages != 22 {
 				t.Errorf("%s: %d pages", q, pages+1)
 			}
@@ -342,9 +340,7 @@ func TestHistoryOfAKey(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	s.must(200, s.send("POST", "/topic/trim?topic-name=t&partition=0&offset=20", ""), nil)
-	if got := s.historyOf("key=k&order=oldest&limit=3", &pages); !slices.Equal(got, want[10:]) {
-		t.Errorf("after a trim: %v, want %v", got, want[10:])
-	}
+	check.EqualSlicesf(t, s.historyOf("key=k&order=oldest&limit=3", &pages), want[10:], "after a trim")
 	// Headers and times are those of the record.
 	s.must(201, s.post("topic-name=t&partition=1", api.JSON, `{"key":"h","value":"v","timestamp":5,"headers":{"a":"b"}}`), nil)
 	for _, path := range []string{"/key?key=h", "/key/history?key=h"} {

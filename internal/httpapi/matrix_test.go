@@ -229,9 +229,7 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 	}
 	give(req)
 	resp, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatalf("%s %s: %v", method, path, err)
-	}
+	must.NoErrorf(s.t, err, "%s %s", method, path)
 	defer resp.Body.Close()
 	answer := must.Get(io.ReadAll(resp.Body))(s.t)
 	return &answered{status: resp.StatusCode, header: resp.Header, body: answer}

@@ -164,18 +164,14 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 			case a == nil || a.status != http.StatusOK:
 				t.Errorf("%s, %d left: %s", path, left, a)
 			case strings.HasPrefix(path, "/records"):
-				if n := len(a.unform(t)); n != 200 {
-					t.Errorf("%s, %d left: %d records", path, left, n)
-				}
+				check.Equalf(t, len(a.unform(t)), 200, "%s, %d left: records", path, left)
 			}
 		}
 	}
 	// The last handler releases the semaphore after its client has the answer.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := s.api.source.sem.Acquire(ctx, s.api.source.semSize); err != nil {
-		t.Fatalf("the semaphore is still in use: %v", err)
-	}
+	must.NoErrorf(t, s.api.source.sem.Acquire(ctx, s.api.source.semSize), "the semaphore is still in use")
 }
 
 func TestReadsOfTheOriginalTimeOut(t *testing.T) {
@@ -231,8 +227,6 @@ func TestSizesFitTheBuffer(t *testing.T) {
 		{499, 12, 1},
 	} {
 		q := url.Values{"topic-name": {"t"}, "offset": {fmt.Sprint(c.offset)}, "max-records": {"1000"}, "max-bytes": {fmt.Sprint(c.max)}}
-		if got := s.get("/records?" + q.Encode()).unform(t); len(got) != c.want {
-			t.Errorf("%+v: %d records", c, len(got))
-		}
+		check.Equalf(t, len(s.get("/records?"+q.Encode()).unform(t)), c.want, "%+v: records", c)
 	}
 }

@@ -118,9 +118,7 @@ func TestNewestFirstAcrossGaps(t *testing.T) {
 			}
 		}
 		slices.Reverse(all)
-		if !slices.Equal(all, g.offsets) {
-			t.Errorf("in pages of %d: %v, want %v", most, all, g.offsets)
-		}
+		check.EqualSlicesf(t, all, g.offsets, "in pages of %d", most)
 	}
 }
 

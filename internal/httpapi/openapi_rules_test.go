@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -107,9 +108,7 @@ func checkSchema(t *testing.T, at string, v any) {
 		t.Errorf("%s: an object without members must be empty in TypeScript", at)
 	}
 	if p, ok := s["pattern"].(string); ok {
-		if _, err := regexp.Compile(p); err != nil {
-			t.Errorf("%s: %v", at, err)
-		}
+		check.NoErrorf(t, check.Err(regexp.Compile(p)), "%s", at)
 	}
 	required, _ := s["required"].([]any)
 	for _, name := range required {

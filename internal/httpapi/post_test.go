@@ -74,9 +74,7 @@ func TestEveryEncodingIsStored(t *testing.T) {
 		}
 	}
 	want := []string{"m1", "m2", "o\nk", "a", "b", "", "c", "d", "n1", "null", "base64:/w==", "one", "b1", "b2", "z1", "z2"}
-	if got := s.values("t", 0); !slices.Equal(got, want) {
-		t.Errorf("stored %q", got)
-	}
+	check.EqualSlicesf(t, s.values("t", 0), want, "stored")
 	r := s.records("t", 0)[10]
 	if r.Timestamp != 7 || len(r.Headers) != 1 || r.Headers[0].Key != "h" || *r.Headers[0].Value != "1" || r.Key != nil {
 		t.Errorf("record 10: %+v", r)
@@ -129,9 +127,7 @@ func TestRecordsAreSpreadByKey(t *testing.T) {
 		if *r.FirstOffset != 0 || r.Count != int64(len(want[r.Partition])) || r.Code != "" {
 			t.Errorf("result %+v", r)
 		}
-		if got := s.values("t", int(r.Partition)); !slices.Equal(got, want[r.Partition]) {
-			t.Errorf("partition %d: %v", r.Partition, got)
-		}
+		check.EqualSlicesf(t, s.values("t", int(r.Partition)), want[r.Partition], "partition %d", r.Partition)
 	}
 	// partition= accepts all records, regardless of their keys.
 	a = s.mustPost("topic-name=t&partition=4", api.NDJSON, lines.String())

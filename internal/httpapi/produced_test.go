@@ -48,9 +48,7 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 				stored++
 			}
 		}
-		if stored != c.stored {
-			t.Errorf("%s: %d results say stored", c.name, stored)
-		}
+		check.Equalf(t, stored, c.stored, "%s: results say stored", c.name)
 	}
 }
 

@@ -80,9 +80,7 @@ func (s *server) scanPage(query, form string) (p scanAnswer) {
 		api.HeaderResumeOffset: &p.resume, api.HeaderNextOffset: &p.next, api.HeaderScannedRecords: &p.records, api.HeaderScannedBytes: &p.bytesLooked,
 	} {
 		n, err := strconv.ParseInt(a.header.Get(name), 10, 64)
-		if err != nil {
-			s.t.Fatalf("%s: %s: %v", query, name, err)
-		}
+		must.NoErrorf(s.t, err, "%s: %s", query, name)
 		*to = n
 	}
 	check.Equalf(s.t, a.header.Get("ETag"), "", "%s: an entity tag", query)
@@ -161,9 +159,7 @@ func TestScanResumes(t *testing.T) {
 			}
 			all, looked, at = append(all, p.offsets...), looked+p.records, p.resume
 		}
-		if !slices.Equal(all, large) {
-			t.Errorf("%s: %v, want %v", bounds, all, large)
-		}
+		check.EqualSlicesf(t, all, large, "%s", bounds)
 		if looked < 300 || looked > 400 || pages > 301 {
 			t.Errorf("%s: %d records looked at in %d pages", bounds, looked, pages)
 		}
@@ -176,9 +172,7 @@ func TestScanResumes(t *testing.T) {
 			all, at = append(all, p.offsets...), p.resume
 		}
 		slices.Reverse(all)
-		if !slices.Equal(all, large) {
-			t.Errorf("%s: backwards %v, want %v", bounds, all, large)
-		}
+		check.EqualSlicesf(t, all, large, "%s: backwards", bounds)
 	}
 }
 
@@ -297,9 +291,7 @@ func TestStreamWithFilter(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 	}
-	if !slices.Equal(found, large) {
-		t.Errorf("%v, want %v", found, large)
-	}
+	check.EqualSlices(t, found, large)
 	// Records that do not match move the position only.
 	s.mustPost("topic-name=t", api.TextPlain, "other")
 	if e := next(t, ch); *progressOf(t, e).Offset != 301 || e.id != "300" {

@@ -148,9 +148,7 @@ func TestEventStreamLimits(t *testing.T) {
 		return n
 	}
 	for _, query := range []string{"timeout=100ms", "timeout=0s", "timeout=0s&max-records=0"} {
-		if n := count(query); n != 3 {
-			t.Errorf("%s: %d events", query, n)
-		}
+		check.Equalf(t, count(query), 3, "%s: events", query)
 	}
 	s.api.Stop()
 	if n := count(""); n != 3 { // the client reconnects to a stream

@@ -101,9 +101,7 @@ func FuzzTriggerSpec(f *testing.F) {
 		})
 		must.NoError(t, err)
 		back, err := read(again.Bytes())
-		if err != nil {
-			t.Fatalf("%s: %v", &again, err)
-		}
+		must.NoErrorf(t, err, "%s", &again)
 		if back.Text = d.Text; !back.SameResults(&d) || back.Status != d.Status || !reflect.DeepEqual(back.Deliver, d.Deliver) {
 			t.Fatalf("%s\nis read back as\n%+v\nof\n%+v", &again, back, d)
 		}

@@ -310,9 +310,7 @@ func TestFiringsAreSelectedOverHTTP(t *testing.T) {
 					}
 					next = fmt.Sprintf("&%s=%d", cursor, *out.Next)
 				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%s, %s, pages of %d, %d left out: %v, want %v", query, order, page.limit, page.passed, got, want)
-				}
+				check.EqualSlicesf(t, got, want, "%s, %s, pages of %d, %d left out", query, order, page.limit, page.passed)
 			}
 			slices.Reverse(want)
 		}

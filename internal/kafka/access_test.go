@@ -253,9 +253,7 @@ func TestAccessTools(t *testing.T) {
 	for _, c := range created {
 		check.Equalf(t, c.Err != nil, c.Type == kmsg.ACLResourceTypeGroup && c.Operation == kadm.OpWrite, "create %+v", c)
 	}
-	if err := produce(); err != nil {
-		t.Errorf("produce with a rule: %v", err)
-	}
+	check.NoErrorf(t, produce(), "produce with a rule")
 	reader := g.clientAs(scram.Auth{User: "ann", Pass: "pw"}.AsSha512Mechanism(), kgo.ConsumerGroup("readers"), kgo.ConsumeTopics("orders"))
 	if got := consume(t, reader, 1); string(got[0].Value) != "v" {
 		t.Errorf("consumed %s", got[0].Value)

@@ -60,9 +60,7 @@ func TestCuts(t *testing.T) {
 				c.Produce(ctx, r, func(r *kgo.Record, err error) {
 					mu.Lock()
 					defer mu.Unlock()
-					if err != nil {
-						t.Errorf("%s: %v", r.Value, err)
-					}
+					check.NoErrorf(t, err, "%s", r.Value)
 					told[string(r.Value)] = [2]int64{int64(r.Partition), r.Offset}
 				})
 			}

@@ -102,9 +102,7 @@ func finished[R kmsg.Response](s *server, version int16, finish framed.Finish) R
 	if read.IsFlexible() {
 		body = body[1:] // no tagged fields
 	}
-	if err := read.ReadFrom(body); err != nil {
-		s.t.Fatalf("%T v%d: %v", read, version, err)
-	}
+	must.NoErrorf(s.t, read.ReadFrom(body), "%T v%d", read, version)
 	return read
 }
 

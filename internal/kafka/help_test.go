@@ -81,9 +81,7 @@ func serve(t testing.TB, b *broker.Broker, o kafka.Options) *served {
 	s := &served{b: b, k: k, addr: l.Addr().String(), served: make(chan error, 1), met: o.Metrics}
 	ctx := context.Background()
 	go func() { s.served <- k.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		check.NoError(t, errors.Join(k.Close(context.Background()), <-s.served))
-	})
+	t.Cleanup(func() { check.NoError(t, errors.Join(k.Close(context.Background()), <-s.served)) })
 	return s
 }
 
@@ -114,9 +112,7 @@ func consume(t testing.TB, c *kgo.Client, n int) []*kgo.Record {
 	var got []*kgo.Record
 	for len(got) < n {
 		f := c.PollFetches(ctx)
-		if err := f.Err(); err != nil {
-			t.Fatalf("after %d of %d records: %v", len(got), n, err)
-		}
+		must.NoErrorf(t, f.Err(), "after %d of %d records", len(got), n)
 		got = append(got, f.Records()...)
 	}
 	return got

@@ -38,9 +38,7 @@ func TestProduceVersions(t *testing.T) {
 		}
 	}
 	got := fetched(c.ask(fetchRequest(ref, 0), 12))
-	if got.HighWatermark != next {
-		t.Errorf("%d records are stored, want %d", got.HighWatermark, next)
-	}
+	check.Equalf(t, got.HighWatermark, next, "records are stored")
 	at := int64(0)
 	for b := got.RecordBatches; len(b) > 0; at += 2 {
 		one, rest := must.Get2(record.Split(b))(t)
@@ -226,9 +224,7 @@ func TestUnknownOutcome(t *testing.T) {
 			seen[v] = true
 		}
 	}
-	if len(seen) != codes[7] {
-		t.Errorf("%d records are stored, want %d", len(seen), codes[7])
-	}
+	check.Equalf(t, len(seen), codes[7], "records are stored")
 }
 
 // TestShortTimeout: a timeout shorter than the batch wait does not fail an append.

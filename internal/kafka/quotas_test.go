@@ -80,9 +80,7 @@ func TestQuotaOfAProducer(t *testing.T) {
 	other := g.limitedClient("free", free)
 	g.limit(access.Quota{Principal: "limited", ProduceBytes: rate})
 	for i, r := range values("t", n, size) { // each is a request
-		if err := c.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatalf("record %d: %v", i, err)
-		}
+		must.NoErrorf(t, c.ProduceSync(t.Context(), r).FirstErr(), "record %d", i)
 		must.NoError(t, other.ProduceSync(t.Context(), values("t", 1, size)...).FirstErr())
 	}
 	sum, times := limited.sum()
@@ -199,9 +197,7 @@ func TestClientQuotas(t *testing.T) {
 		{user("bob"), []kadm.AlterClientQuotaOp{{Key: "request_rate", Remove: true}}},
 		{user("none"), []kadm.AlterClientQuotaOp{{Key: "request_rate", Remove: true}}},
 	} {
-		if err := alterQuota(t, a, c.entity, c.ops...); err != nil {
-			t.Errorf("%v %v: %v", c.entity, c.ops, err)
-		}
+		check.NoErrorf(t, alterQuota(t, a, c.entity, c.ops...), "%v %v", c.entity, c.ops)
 	}
 	want := []access.Quota{{Principal: access.Any, Requests: 100}, {Principal: "ann", ProduceBytes: 1 << 20, FetchBytes: 5}}
 	if got := g.b.Access().Quotas(); !reflect.DeepEqual(got, want) {
@@ -272,9 +268,7 @@ func TestDescribeClientQuotas(t *testing.T) {
 		{"a user with a client ID", false, []kadm.DescribeClientQuotaComponent{{Type: "user", MatchName: name("ann"), MatchType: exact}, {Type: "client-id", MatchType: byDefault}}, ""},
 	} {
 		got, err := a.DescribeClientQuotas(ctx, c.strict, c.filter)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		check.NoErrorf(t, err, "%s", c.name)
 		var names []string
 		for _, q := range got {
 			if n := q.Entity[0].Name; n != nil {

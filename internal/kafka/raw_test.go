@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -70,9 +71,7 @@ func (c *raw) send(r kmsg.Request, version int16) {
 func (c *raw) receive(r kmsg.Request, version int16, number int32) kmsg.Response {
 	c.t.Helper()
 	head := make([]byte, 8)
-	if _, err := io.ReadFull(c, head); err != nil {
-		c.t.Fatalf("%T v%d: %v", r, version, err)
-	}
+	must.NoErrorf(c.t, check.Err(io.ReadFull(c, head)), "%T v%d", r, version)
 	b := make([]byte, binary.BigEndian.Uint32(head)-4)
 	must.Get(io.ReadFull(c, b))(c.t)
 	must.Equalf(c.t, int32(binary.BigEndian.Uint32(head[4:])), number, "%T v%d: answer to request", r, version)
@@ -82,9 +81,7 @@ func (c *raw) receive(r kmsg.Request, version int16, number int32) kmsg.Response
 		must.Equalf(c.t, b[0], 0, "%T v%d: tagged fields in the head", r, version)
 		b = b[1:]
 	}
-	if err := resp.ReadFrom(b); err != nil {
-		c.t.Fatalf("%T v%d: %v", r, version, err)
-	}
+	must.NoErrorf(c.t, resp.ReadFrom(b), "%T v%d", r, version)
 	return resp
 }
 

@@ -92,9 +92,7 @@ func TestBrokersOfACluster(t *testing.T) {
 					brokers = append(brokers, r.Name)
 				}
 			}
-			if !slices.Equal(brokers, []string{"100", "101", "102"}) {
-				t.Errorf("brokers with configs: %q", brokers)
-			}
+			check.EqualSlicesf(t, brokers, []string{"100", "101", "102"}, "brokers with configs")
 		})
 	}
 }

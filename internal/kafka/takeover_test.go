@@ -65,9 +65,7 @@ func throughTakeovers(t *testing.T, p, c *kgo.Client, between int, take func(i i
 			p.Produce(ctx, r, func(r *kgo.Record, err error) {
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil {
-					t.Errorf("%s: %v", r.Value, err)
-				}
+				check.NoErrorf(t, err, "%s", r.Value)
 				told[string(r.Value)] = [2]int64{int64(r.Partition), r.Offset}
 				progress <- struct{}{}
 			})

@@ -101,9 +101,7 @@ func TestRunsReadAsTheyWereWritten(t *testing.T) {
 	for _, n := range []int{1, 2, 10, 200, 5000, 60_000} {
 		list := entries(r, n)
 		b, run := keyrunWritten(t, int64(n), list)
-		if err := run.Check(); err != nil {
-			t.Fatalf("%d entries: %v", n, err)
-		}
+		must.NoErrorf(t, run.Check(), "%d entries", n)
 		first, end := IDs(int64(n))
 		for id := range b {
 			if id < first || id >= end || RunOf(id) != int64(n) {

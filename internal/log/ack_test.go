@@ -51,9 +51,7 @@ func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 		"commit":       {"perform"},
 	}
 	for name, in := range want {
-		if got := users[name]; !slices.Equal(got, in) {
-			t.Errorf("%s is used in %v, want %v", name, got, in)
-		}
+		check.EqualSlicesf(t, users[name], in, "%s is used in", name)
 	}
 	check.Equalf(t, commitCase, "core.EffCommit", "commit is called for")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -68,9 +69,7 @@ func TestTake(t *testing.T) {
 				t.Fatalf("due at %d %v, want %d", at, ok, c.due)
 			}
 			for _, want := range c.want {
-				if got := b.Take(nil, c.now, c.force); !slices.Equal(got, want) {
-					t.Fatalf("took %v, want %v", got, want)
-				}
+				must.EqualSlicesf(t, b.Take(nil, c.now, c.force), want, "took")
 			}
 			if got := b.Take(nil, c.now, false); len(got) != 0 {
 				t.Fatalf("took %v, want nothing", got)
@@ -165,9 +164,7 @@ func TestExtraObjects(t *testing.T) {
 		}
 		b.Take(nil, at[len(at)-1]*ms, false)
 	}
-	if want := []bool{false, true, true, false, true, false, true, false}; !slices.Equal(budget.extra, want) {
-		t.Errorf("extra %v, want %v", budget.extra, want)
-	}
+	check.EqualSlicesf(t, budget.extra, []bool{false, true, true, false, true, false, true, false}, "extra")
 }
 
 func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
@@ -181,9 +178,7 @@ func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
 	if at, ok := b.Due(); !ok || at != 14*ms {
 		t.Fatalf("due at %d %v", at, ok)
 	}
-	if got := b.Take(nil, 14*ms, false); !slices.Equal(got, []int{2}) {
-		t.Fatalf("took %v", got)
-	}
+	must.EqualSlicesf(t, b.Take(nil, 14*ms, false), []int{2}, "took")
 	if b.Cancel(two) {
 		t.Fatal("a taken item was cancelled")
 	}
@@ -229,9 +224,7 @@ func TestDeferredItems(t *testing.T) {
 			b.Cancel(three)
 			due(5*ms + c.urgent)
 			b.Add(one, 1, 6*ms)
-			if got := b.Take(nil, 5*ms+c.urgent, false); !slices.Equal(got, []int{2, 1}) {
-				t.Fatalf("took %v: a deferred item joins a due object", got)
-			}
+			must.EqualSlicesf(t, b.Take(nil, 5*ms+c.urgent, false), []int{2, 1}, "took: a deferred item joins a due object")
 		})
 	}
 }
@@ -353,9 +346,7 @@ func TestRandomAgainstModel(t *testing.T) {
 				if len(m.vals) > 0 && force || m.due(cfg, now) {
 					want = m.cut(cfg)
 				}
-				if got := b.Take(nil, now, force); !slices.Equal(got, want) {
-					t.Fatalf("took %v, want %v", got, want)
-				}
+				must.EqualSlicesf(t, b.Take(nil, now, force), want, "took")
 			},
 			"": func(t *rapid.T) {
 				if b.Len() != len(m.vals) || b.Bytes() != m.sum() {

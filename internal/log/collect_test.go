@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -452,9 +453,7 @@ func TestPassIsBounded(t *testing.T) {
 	if deleted < litter || full < 2 {
 		t.Fatalf("%d deleted, %d passes reached their bound", deleted, full)
 	}
-	if !slices.Equal(lines, want) {
-		t.Errorf("lines %q, want %q", lines, want)
-	}
+	check.EqualSlicesf(t, lines, want, "lines")
 }
 
 // TestThrottledDelete checks that a throttled DELETE ends the pass without further effects.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,9 +64,7 @@ func TestFeed(t *testing.T) {
 	for range slots {
 		<-advanced
 	}
-	if got := contents(t, next, memory, id, 0); !slices.Equal(got, want) {
-		t.Errorf("the follower has %q, want %q", got, want)
-	}
+	check.EqualSlicesf(t, contents(t, next, memory, id, 0), want, "the follower")
 	next.Reach(report(t, next).Pos)
 	must.NoError(t, next.Alive(t.Context()))
 	check.Equalf(t, store.requests()-before, 0, "requests of a follower that was fed")
@@ -132,9 +129,7 @@ func reaches(t *testing.T, l *log.Log, want state.Position) {
 	defer cancel()
 	for {
 		r, err := l.Report(ctx)
-		if err != nil {
-			t.Fatalf("wait for %v: %v", want, err)
-		}
+		must.NoErrorf(t, err, "wait for %v", want)
 		if r.Pos == want {
 			return
 		}

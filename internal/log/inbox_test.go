@@ -163,9 +163,7 @@ func TestSubmitsWithinTheLimitsDoNotWake(t *testing.T) {
 				b.put(m)
 			}
 			check.Equalf(t, len(b.wake) > 0, c.wakes, "woken")
-			if got := b.take(nil); len(got) != len(c.msgs) {
-				t.Errorf("%d messages, want %d", len(got), len(c.msgs))
-			}
+			check.Equalf(t, len(b.take(nil)), len(c.msgs), "messages")
 			if len(b.wake) > 0 {
 				<-b.wake
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,9 +66,7 @@ func TestJournal(t *testing.T) {
 			}
 			l.Kill()
 		}
-		if got := store.claims(); !slices.Equal(got, []string{"1", "2"}) {
-			t.Errorf("claimed epochs %v, want 1 and 2", got)
-		}
+		check.EqualSlicesf(t, store.claims(), []string{"1", "2"}, "claimed epochs")
 	})
 	t.Run("a follower claims nothing", func(t *testing.T) {
 		store := newJournaler()
@@ -140,9 +137,7 @@ func TestObjectsInTurn(t *testing.T) {
 		must.NoError(t, wait(t, k)[0].Err())
 	}
 	check.Equalf(t, len(held), 1, "objects for the appends that arrived meanwhile")
-	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
-		t.Errorf("records %v", got)
-	}
+	check.EqualSlicesf(t, contents(t, l, store, id, 0), []string{"a", "b", "c", "d"}, "records")
 
 	files := newHooked(objstore.NewMemory())
 	l = open(t, inTurn(files))

@@ -311,9 +311,7 @@ func TestWrongClockIsNotReady(t *testing.T) {
 		store.mu.Lock()
 		store.skew = skew
 		store.mu.Unlock()
-		if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "clock") {
-			t.Fatalf("%s off: %v", skew, err)
-		}
+		must.ErrorContainsf(t, l.Ready(), "clock", "%s off", skew)
 	}
 	store.mu.Lock()
 	store.skew = 59 * time.Second

@@ -108,9 +108,7 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 		err := appendOne(t, leader, id, "y")
 		must.ErrorIsf(t, err, state.ErrOutcomeUnknown, "round %d: append to a deposed leader", round)
 		role(t, changes[round%2], core.RoleFollower)
-		if got := len(contents(t, next, s[0], id, 0)); got != round+1 {
-			t.Fatalf("round %d: %d records", round, got)
-		}
+		must.Equalf(t, len(contents(t, next, s[0], id, 0)), round+1, "round %d: records", round)
 		if round == filled {
 			files = openFiles(t)
 		}
@@ -240,9 +238,7 @@ func (c takeover) measure(t *testing.T) {
 	if n := store.set(0); n > c.requests {
 		t.Errorf("the takeover took %d requests, want %d", n, c.requests)
 	}
-	if got, want := len(contents(t, next, memory, id, 0)), 1001+c.left; got != want {
-		t.Errorf("%d records, want %d", got, want)
-	}
+	check.Equalf(t, len(contents(t, next, memory, id, 0)), 1001+c.left, "records")
 	leader.Kill()
 	next.Kill()
 }
@@ -264,9 +260,7 @@ func TestStandInVain(t *testing.T) {
 	if got := len(contents(t, follower, store, id, 0)); got != 2 {
 		t.Fatalf("the follower has %d records", got)
 	}
-	if err := leader.Stand(ctx); err != nil {
-		t.Errorf("stand of a leader: %v", err)
-	}
+	check.NoErrorf(t, leader.Stand(ctx), "stand of a leader")
 	o = options(store)
 	o.Core.ReadOnly = true
 	check.ErrorIsf(t, open(t, o).Stand(ctx), state.ErrReadOnly, "stand of a read-only log")
@@ -427,7 +421,5 @@ func standAfterStepDown(t *testing.T, s objstore.Store) {
 		t.Errorf("%d records, %d were acknowledged", len(got), acked)
 	}
 	must.NoError(t, l.Close(t.Context()))
-	if again := contents(t, open(t, options(s)), s, id, 0); !slices.Equal(again, got) {
-		t.Errorf("after a start the log has %q, want %q", again, got)
-	}
+	check.EqualSlicesf(t, contents(t, open(t, options(s)), s, id, 0), got, "after a start the log")
 }

@@ -106,9 +106,7 @@ func TestStoreClock(t *testing.T) {
 	}
 	late := Clock{}
 	late.Lead(last)
-	if _, err := late.Time(Reading{Wall: last - day, Store: true}); err != nil {
-		t.Errorf("the store agrees, and the log is in the future: %v", err)
-	}
+	check.NoErrorf(t, check.Err(late.Time(Reading{Wall: last - day, Store: true})), "the store agrees, and the log is in the future")
 }
 
 func TestSet(t *testing.T) {

@@ -118,9 +118,7 @@ func TestStepDown(t *testing.T) {
 	must.NoError(t, l.Stand(ctx))
 	must.NoError(t, l.StepDown(ctx, 1)) // it comes late: the log leads another epoch
 	must.NoError(t, appendOne(t, l, id, "4"))
-	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"1", "4"}) {
-		t.Errorf("the log has %q", got)
-	}
+	check.EqualSlicesf(t, contents(t, l, store, id, 0), []string{"1", "4"}, "the log")
 	must.NoError(t, l.Close(ctx))
 	check.ErrorIsf(t, l.StepDown(ctx, 0), log.ErrClosed, "a closed log")
 }
@@ -210,9 +208,7 @@ func TestParkedLeaderThatIsSealed(t *testing.T) {
 		check.ErrorIsf(t, err, state.ErrFenced, "an append that waited")
 	}
 	must.NoError(t, appendOne(t, next, id, "3"))
-	if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"3"}) {
-		t.Errorf("the log has %q", got)
-	}
+	check.EqualSlicesf(t, contents(t, next, store, id, 0), []string{"3"}, "the log")
 	check.ErrorIsf(t, check.Err(l.Park(ctx, true)), state.ErrNotLeader, "park of a follower")
 	l.Unpark()
 	l.Show(time.Second, time.Second)
@@ -352,9 +348,7 @@ func TestTheLastSlotOfALeader(t *testing.T) {
 	if r := report(t, next); r.Ends {
 		t.Error("a new epoch has ended at its begin")
 	}
-	if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"1"}) {
-		t.Errorf("the log has %q", got)
-	}
+	check.EqualSlicesf(t, contents(t, next, store, id, 0), []string{"1"}, "the log")
 }
 
 // TestALastSlotThatIsNotStored: the end of a leader waits two seconds for it.
@@ -412,9 +406,7 @@ func TestFedSlots(t *testing.T) {
 			settles(t, leader)
 			must.NoError(t, next.Feed(fed[2]))
 			<-advanced
-			if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"1", "3", "4", "5"}) {
-				t.Errorf("the follower has %q", got)
-			}
+			check.EqualSlicesf(t, contents(t, next, store, id, 0), []string{"1", "3", "4", "5"}, "the follower")
 			must.NoError(t, next.Close(t.Context()))
 			must.NoError(t, leader.Close(t.Context()))
 		})

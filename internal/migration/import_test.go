@@ -158,9 +158,7 @@ func TestImportRefuses(t *testing.T) {
 	refused := func(from, to, want string) {
 		t.Helper()
 		_, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: from, Client: c, Topic: to})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("import of %s to %s: %v, want %q", from, to, err, want)
-		}
+		check.ErrorContainsf(t, err, want, "import of %s to %s", from, to)
 	}
 	produce("taken", []byte("a"), []byte("b"))
 	must.Get(c.CreateTopic(t.Context(), "wide", client.TopicSpec{Partitions: 2}))(t)

@@ -64,9 +64,7 @@ func TestReadAndWrite(t *testing.T) {
 	check.ErrorIsf(t, check.Err(migration.Read(t.Context(), s, "t", 4)), objstore.ErrNotFound, "a missing file")
 	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), []byte("C")}
 	same := migration.Batch{TimeMicros: 0x0102030405060708, Values: values}
-	if err := migration.Write(t.Context(), s, migration.Name("t", 0), same); err != nil {
-		t.Errorf("the same file again: %v", err)
-	}
+	check.NoErrorf(t, migration.Write(t.Context(), s, migration.Name("t", 0), same), "the same file again")
 	same.TimeMicros++
 	check.ErrorIsf(t, migration.Write(t.Context(), s, migration.Name("t", 0), same), migration.ErrDiffers, "another file of that name")
 	for _, name := range []string{"", "a/b", "../x", "a b", "."} {

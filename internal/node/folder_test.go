@@ -163,13 +163,9 @@ func (w *nodeImages) try(what string) {
 	store := w.bucket.clone(w.t)
 	for round := range 2 {
 		n, err := Open(w.t.Context(), w.options(store))
-		if err != nil {
-			w.t.Fatalf("%s, start %d: %v", what, round+1, err)
-		}
+		must.NoErrorf(w.t, err, "%s, start %d", what, round+1)
 		w.check(fmt.Sprintf("%s, start %d", what, round+1), n)
-		if err := n.Close(context.Background()); err != nil {
-			w.t.Fatalf("%s: close: %v", what, err)
-		}
+		must.NoErrorf(w.t, n.Close(context.Background()), "%s: close", what)
 	}
 	if len(store.deleted) > 0 {
 		w.t.Fatalf("%s: %q were deleted", what, store.deleted)

@@ -361,9 +361,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 		for i, e := range got {
 			shown[i] = fmt.Sprintf("%d/%d %v", e.Partition, e.Offset, e.Deleted)
 		}
-		if !slices.Equal(shown, list) {
-			t.Fatalf("history of %s is %s, want %s", key, shown, list)
-		}
+		must.EqualSlicesf(t, shown, list, "history of %s", key)
 		if !strings.HasSuffix(list[len(list)-1], "true") {
 			live = append(live, key)
 		}

@@ -85,23 +85,17 @@ func TestRiemannEventsExpireOnce(t *testing.T) {
 	riemannEvent(t, n, "a", "leading", `{"ttl":0.05}`)
 	sebtest.Eventually(t, "the event has expired in an idle log", func() bool { return slices.Equal(riemannServices(t, n), []string{"stays"}) })
 	want := []string{"riemann-expired-1"}
-	if got := expiredRecords(t, n); !slices.Equal(got, want) {
-		t.Fatalf("expired records %q, want %q", got, want)
-	}
+	must.EqualSlicesf(t, expiredRecords(t, n), want, "expired records")
 	sebtest.Eventually(t, "a follower has read the expired record", func() bool { return slices.Equal(riemannServices(t, follower), []string{"stays"}) })
 
 	riemannEvent(t, n, "a", "down", `{"ttl":0.2}`)
-	if got := riemannServices(t, n); !slices.Equal(got, []string{"down", "stays"}) {
-		t.Fatalf("services %q", got)
-	}
+	must.EqualSlicesf(t, riemannServices(t, n), []string{"down", "stays"}, "services")
 	shut(t, n)
 	want = append(want, "riemann-expired-3")
 	for range 2 { // the second time it has expired already
 		n = open(t, o)
 		sebtest.Eventually(t, "the event has expired after the start", func() bool { return slices.Equal(riemannServices(t, n), []string{"stays"}) })
-		if got := expiredRecords(t, n); !slices.Equal(got, want) {
-			t.Fatalf("expired records %q, want %q", got, want)
-		}
+		must.EqualSlicesf(t, expiredRecords(t, n), want, "expired records")
 		shut(t, n)
 	}
 

@@ -221,9 +221,7 @@ func closed(t *testing.T, s interface {
 ) objstore.Store {
 	t.Helper()
 	must.NoError(t, err)
-	t.Cleanup(func() {
-		check.NoError(t, s.Close())
-	})
+	t.Cleanup(func() { check.NoError(t, s.Close()) })
 	return s
 }
 

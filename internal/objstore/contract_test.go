@@ -56,8 +56,6 @@ func (s staging) Put(ctx context.Context, key string, body objstore.Body) (err e
 func openDisk(t *testing.T, dir string, options objstore.DiskOptions) *objstore.Disk {
 	t.Helper()
 	d := must.Get(objstore.OpenDisk(dir, options))(t)
-	t.Cleanup(func() {
-		check.NoError(t, d.Close())
-	})
+	t.Cleanup(func() { check.NoError(t, d.Close()) })
 	return d
 }

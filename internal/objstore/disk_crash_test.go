@@ -377,9 +377,7 @@ func memoryDir(t *testing.T) string {
 	if err != nil {
 		return t.TempDir()
 	}
-	t.Cleanup(func() {
-		check.NoError(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { check.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
 
@@ -413,9 +411,7 @@ func prefix(durable, newest string, n int) string { return newest[:n] + durable[
 // check opens the remainder and compares it with the promises.
 func (p *tape) check(dir string, step int, what string) {
 	d, err := OpenDisk(dir, DiskOptions{NoSync: true})
-	if err != nil {
-		p.t.Fatalf("after step %d%s: %v", step, what, err)
-	}
+	must.NoErrorf(p.t, err, "after step %d%s", step, what)
 	defer d.Close()
 	must := p.at(step)
 	for key, values := range p.values {

@@ -317,9 +317,7 @@ func TestDamageInJournalsOfSeveralFiles(t *testing.T) {
 			must.NoError(t, s.Delete(t.Context(), keys...))
 			mustPut(t, s, d.folder+"/seal", "x") // ends the journal, so that its files can be removed
 			must.NoError(t, s.Delete(t.Context(), keys...))
-			if _, err := os.Stat(d.file(c.file)); err != nil {
-				t.Errorf("a file with damage, in which an object may be, was removed: %v", err)
-			}
+			check.NoErrorf(t, check.Err(os.Stat(d.file(c.file))), "a file with damage, in which an object may be, was removed")
 		})
 	}
 }

@@ -251,9 +251,7 @@ func TestFullFileSystemAndJournals(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=10m"); err != nil {
 		t.Skipf("mount tmpfs: %v", err)
 	}
-	t.Cleanup(func() {
-		check.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
-	})
+	t.Cleanup(func() { check.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	d := tempDisk(t, filepath.Join(dir, "b"))
 	ownFor(t, d, "wal/1")
 	stored, value := 0, strings.Repeat("x", 1<<20)

@@ -102,9 +102,7 @@ func sectors(rng *rand.Rand) diskFate {
 func (p *tape) successor(dir string, reader *Disk, what string) {
 	p.t.Helper()
 	next, err := OpenDisk(dir, DiskOptions{NoSync: true})
-	if err != nil {
-		p.t.Fatalf("%s: %v", what, err)
-	}
+	must.NoErrorf(p.t, err, "%s", what)
 	defer next.Close()
 	want := map[string]string{}
 	for key := range p.values {
@@ -118,9 +116,7 @@ func (p *tape) successor(dir string, reader *Disk, what string) {
 		}
 	}
 	third, err := OpenDisk(dir, DiskOptions{NoSync: true, Existing: true})
-	if err != nil {
-		p.t.Fatalf("%s: %v", what, err)
-	}
+	must.NoErrorf(p.t, err, "%s", what)
 	defer third.Close()
 	for _, d := range []*Disk{reader, next, third} {
 		for key, value := range want {

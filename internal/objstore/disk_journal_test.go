@@ -132,9 +132,7 @@ func mustPut(t *testing.T, s objstore.Store, key, value string) {
 func wantGet(t *testing.T, s objstore.Store, key, want string) {
 	t.Helper()
 	o, err := s.Get(t.Context(), key, objstore.Whole)
-	if err != nil {
-		t.Fatalf("%s: %v", key, err)
-	}
+	must.NoErrorf(t, err, "%s", key)
 	defer o.Body.Close()
 	got, err := io.ReadAll(o.Body)
 	if err != nil || string(got) != want || o.Size != int64(len(want)) {
@@ -226,9 +224,7 @@ func TestJournalOwn(t *testing.T) {
 		own(t, d, "wal/1-a")
 		check.ErrorIsf(t, check.Err(d.Get(t.Context(), "wal/1-a", objstore.Whole)), objstore.ErrNotFound, "get")
 		check.ErrorIsf(t, d.Put(t.Context(), "wal/1-a", objstore.NewBody(nil)), objstore.ErrRefused, "put")
-		if err := d.Delete(t.Context(), "wal/1-a"); err != nil {
-			t.Errorf("delete: %v", err)
-		}
+		check.NoErrorf(t, d.Delete(t.Context(), "wal/1-a"), "delete")
 		mustPut(t, d, "wal/1-a/0", "x")
 		wantKeys(t, openDisk(t, d.String()[len("file:"):], objstore.DiskOptions{}), "", "wal/1-a/0")
 	})
@@ -273,9 +269,7 @@ func TestJournalFilesAreSwept(t *testing.T) {
 		t.Fatalf("the file of a deleted object: %d bytes, %v; want its batch", len(got), err)
 	}
 	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{Existing: true}), "")
-	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("a reader removed it: %v", err)
-	}
+	must.NoErrorf(t, check.Err(os.Stat(file)), "a reader removed it")
 	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{}), "")
 	must.ErrorIsf(t, check.Err(os.Stat(file)), os.ErrNotExist, "a journal file without objects is still there after a list")
 }

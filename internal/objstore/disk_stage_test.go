@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -73,9 +72,7 @@ func TestStagedFilesAreSyncedInSteps(t *testing.T) {
 		return honest.move(from, fromName, to, toName)
 	}
 	must.NoError(t, file.Publish(t.Context(), "k"))
-	if want := []string{"settle 0 1", "settle 1 1", "settle 2 1", "data", "move"}; !slices.Equal(calls, want) {
-		t.Errorf("%q, want %q", calls, want)
-	}
+	check.EqualSlices(t, calls, []string{"settle 0 1", "settle 1 1", "settle 2 1", "data", "move"})
 }
 
 // TestStagedFileSyncErrors checks that a failed sync refuses all writes, whichever call reports it.

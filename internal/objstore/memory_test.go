@@ -35,7 +35,5 @@ func TestMemoryReportsItsSize(t *testing.T) {
 	must.NoError(t, m.Delete(t.Context(), slices.Concat(keys(10, "a"), keys(5, "b"), keys(1, "c"))...))
 	put(20<<20, "large")
 	must.NoError(t, m.Delete(t.Context(), "large"))
-	if want := []int64{16 << 20, 0, 20 << 20, 0}; !slices.Equal(reported, want) {
-		t.Errorf("reported %d, want %d", reported, want)
-	}
+	check.EqualSlicesf(t, reported, []int64{16 << 20, 0, 20 << 20, 0}, "reported")
 }

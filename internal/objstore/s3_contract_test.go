@@ -19,9 +19,7 @@ import (
 func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
 	t.Helper()
 	s := must.Get(objstore.OpenS3(t.Context(), o))(t)
-	t.Cleanup(func() {
-		check.NoError(t, s.Close())
-	})
+	t.Cleanup(func() { check.NoError(t, s.Close()) })
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -59,9 +60,7 @@ func TestConstantlySlowStoreSucceeds(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		if err != nil {
-			t.Errorf("%s never succeeds: %v", name, err)
-		}
+		check.NoErrorf(t, err, "%s never succeeds", name)
 	}
 }
 

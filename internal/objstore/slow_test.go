@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -72,9 +73,7 @@ func TestASlowPutDoesNotOverwrite(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("the slow put ended by itself: %v", err)
 	}
-	if err := fast.Put(t.Context(), "k", objstore.NewBody([]byte("fast"))); err != nil {
-		t.Errorf("the fast put: %v", err)
-	}
+	check.NoErrorf(t, fast.Put(t.Context(), "k", objstore.NewBody([]byte("fast"))), "the fast put")
 	close(open)
 	if err := <-ended; !errors.Is(err, objstore.ErrExists) && !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Errorf("the slow put: %v", err)

@@ -62,9 +62,7 @@ func TestEventsAreStored(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	want := []string{`{"event":"disk","entity_id":"web1","data":{"state":"ok"}}`, `{"event":"unnamed","entity_id":"web2","data":{"service":null}}`}
-	if got := s.values(DefaultTopic); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.EqualSlices(t, s.values(DefaultTopic), want)
 	_, settings, err := s.b.Resolved(DefaultTopic)
 	if err != nil || !settings.KeyIndex || settings.TimestampType != "LogAppendTime" {
 		t.Errorf("topic: %+v %v", settings, err)

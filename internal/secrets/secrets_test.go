@@ -220,9 +220,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		if s.Readable && !s.Sealed {
 			sealed, err := r.Seal(place, text)
-			if err != nil {
-				t.Fatalf("%q: %v", text, err)
-			}
+			must.NoErrorf(t, err, "%q", text)
 			if back, err := r.Open(place, sealed); err != nil || !secrets.Same(back, text) {
 				t.Errorf("%q: back as %q, %v", text, back, err)
 			}

@@ -161,9 +161,7 @@ func alertExpressions(t *testing.T) (list []string) {
 
 func decodeYAML(t *testing.T, file string, to any) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(readFile(t, file)), to); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	must.NoErrorf(t, yaml.Unmarshal([]byte(readFile(t, file)), to), "%s", file)
 }
 
 func readFile(t *testing.T, file string) string {

@@ -54,9 +54,7 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	}
 	began := time.Now()
 	err = s.Close(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "the store did not accept the records in progress within 100ms") {
-		t.Errorf("close: %v", err)
-	}
+	check.ErrorContainsf(t, err, "the store did not accept the records in progress within 100ms", "close")
 	if took := time.Since(began); took >= server.StopTime {
 		t.Errorf("the stop took %s", took)
 	}

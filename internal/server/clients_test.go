@@ -105,13 +105,9 @@ func TestClientsWithCertificates(t *testing.T) {
 			c := startCertified(t, auth)
 			shop := c.tls(c.client(t, "Shop"))
 			http := c.keyless(t, shop)
-			if err := write(t, http, "orders"); err != nil {
-				t.Errorf("HTTP, write to the allowed topic: %v", err)
-			}
+			check.NoErrorf(t, write(t, http, "orders"), "HTTP, write to the allowed topic")
 			check.ErrorIsf(t, write(t, http, "secret"), client.ErrForbidden, "HTTP, write to another topic")
-			if _, err := http.Tokens(t.Context()); err != nil {
-				t.Errorf("HTTP, own tokens: %v", err)
-			}
+			check.NoErrorf(t, check.Err(http.Tokens(t.Context())), "HTTP, own tokens")
 			k := c.ssl(t, shop, kgo.ConsumeTopics("orders"))
 			for topic, want := range map[string]error{"orders": nil, "secret": kerr.TopicAuthorizationFailed} {
 				check.ErrorIsf(t, k.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(), want, "Kafka, write to %s", topic)
@@ -132,16 +128,12 @@ func TestAKeyWins(t *testing.T) {
 	t.Parallel()
 	c := startCertified(t, config.ClientRequire)
 	shop := c.tls(c.client(t, "shop"))
-	if err := write(t, c.http(t, shop), "secret"); err != nil {
-		t.Errorf("HTTP with the root key: %v", err)
-	}
+	check.NoErrorf(t, write(t, c.http(t, shop), "secret"), "HTTP with the root key")
 	sasl := func(password string) error {
 		k := c.ssl(t, shop, kgo.SASL(plain.Auth{User: "u", Pass: password}.AsMechanism()))
 		return k.ProduceSync(t.Context(), &kgo.Record{Topic: "secret"}).FirstErr()
 	}
-	if err := sasl(c.APIKey()); err != nil {
-		t.Errorf("Kafka with the root key: %v", err)
-	}
+	check.NoErrorf(t, sasl(c.APIKey()), "Kafka with the root key")
 	wrong := must.Get(client.New(c.URL(), client.Options{TLS: shop, APIKey: "wrong", RetryTime: -1}))(t)
 	defer wrong.Close()
 	check.ErrorIsf(t, write(t, wrong, "orders"), client.ErrUnauthorized, "HTTP with a wrong key")

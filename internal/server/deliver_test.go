@@ -81,7 +81,5 @@ func TestWebhook(t *testing.T) {
 		}
 		return strings.Contains(now, `"duplicate":true,"original_offset":`+offset+"}")
 	})
-	if err := s.Close(context.Background()); err != nil {
-		t.Errorf("stop: %v", err)
-	}
+	check.NoErrorf(t, s.Close(context.Background()), "stop")
 }

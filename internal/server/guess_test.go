@@ -74,9 +74,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	if status, _ := guess(s.APIKey()); status != http.StatusOK {
 		t.Errorf("the right key: %d", status)
 	}
-	if err := kafkaClient(t, s).Ping(t.Context()); err != nil {
-		t.Errorf("the right password: %v", err)
-	}
+	check.NoErrorf(t, kafkaClient(t, s).Ping(t.Context()), "the right password")
 	if text := log.String(); !strings.Contains(text, `level=WARN msg="failed login" listener=http remote=127.0.0.1:`) || strings.Contains(text, s.APIKey()) {
 		t.Errorf("log: %s", text)
 	}

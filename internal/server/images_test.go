@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -62,9 +63,7 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 					must.NoError(t, err)
 					n++
 				}
-				if n != records {
-					t.Errorf("%d records are there, want %d", n, records)
-				}
+				check.Equalf(t, n, records, "records are there")
 				if r, err := server.Discover(cfg.DataDir); what != "a folder" && (err != nil || r.Address != started.URL() || r.APIKey != started.APIKey()) {
 					t.Errorf("Discover: %+v, %v", r, err)
 				}

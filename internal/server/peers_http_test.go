@@ -91,9 +91,7 @@ func TestClientsSurviveAKilledLeader(t *testing.T) {
 	var want []string
 	write := func(value string) {
 		t.Helper()
-		if _, err := cl.ProduceValues(t.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{}); err != nil {
-			t.Fatalf("write %q: %v", value, err)
-		}
+		must.NoErrorf(t, check.Err(cl.ProduceValues(t.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{})), "write %q", value)
 		want = append(want, value)
 	}
 	for i := range 20 {
@@ -102,9 +100,7 @@ func TestClientsSurviveAKilledLeader(t *testing.T) {
 		}
 		write(fmt.Sprint(i))
 	}
-	if got := valuesOf(t, cl); !slices.Equal(got, want) {
-		t.Errorf("read %v, want %v", got, want)
-	}
+	check.EqualSlicesf(t, valuesOf(t, cl), want, "read")
 }
 
 // TestClientsWithCertificatesAreForwarded: a standby forwards the request of a client that it knows by
@@ -132,9 +128,7 @@ func TestClientsWithCertificatesAreForwarded(t *testing.T) {
 			rules := []client.Rule{{Principal: "shop", Resource: "topic", Pattern: "t", Operation: "write"}}
 			must.NoError(t, errors.Join(write(t, root, "t"), write(t, root, "other"), root.AddRules(t.Context(), rules)))
 			shop := connect(b, "shop", "")
-			if err := write(t, shop, "t"); err != nil {
-				t.Errorf("write: %v", err)
-			}
+			check.NoErrorf(t, write(t, shop, "t"), "write")
 			check.ErrorIsf(t, write(t, shop, "other"), client.ErrForbidden, "write to another topic")
 			check.Equalf(t, len(valuesOf(t, connect(a, "any", a.APIKey()))), 2, "records")
 		})

@@ -56,9 +56,7 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 	work.Go(func() {
 		for i := range phases * records {
 			producer.Produce(ctx, &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "%d", i)}, func(r *kgo.Record, err error) {
-				if err != nil {
-					t.Errorf("record %d: %v", i, err)
-				}
+				check.NoErrorf(t, err, "record %d", i)
 				offsets[i] = r.Offset
 				progress <- struct{}{}
 			})
@@ -87,9 +85,7 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 			t.Fatalf("record %s at offset %d, acknowledged at %d; want %s at offset %d", r.Value, r.Offset, offsets[i], want, i)
 		}
 	}
-	if len(got) != phases*records {
-		t.Errorf("%d records, want %d", len(got), phases*records)
-	}
+	check.Equalf(t, len(got), phases*records, "records")
 }
 
 // TestAStopNamesTheNextLeader: clients that would not ask for metadata in time learn from a leader that

@@ -56,9 +56,7 @@ func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
 	})
 	k := must.Get(kgo.NewClient(kgo.SeedBrokers(b.KafkaAddress()), kgo.SASL(plain.Auth{User: "any", Pass: b.APIKey()}.AsMechanism())))(t)
 	defer k.Close()
-	if err := k.Ping(t.Context()); err != nil {
-		t.Errorf("login of a Kafka client: %v", err)
-	}
+	check.NoErrorf(t, k.Ping(t.Context()), "login of a Kafka client")
 
 	store.SetConfig(faultproxy.StoreConfig{})
 	sebtest.Eventually(t, "the store answers again", func() bool { return b.Node().StoreFault() == nil })

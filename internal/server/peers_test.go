@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -72,9 +73,7 @@ func (c *crew) up(n int, servers ...*server.Server) {
 // write appends a record, and returns its value.
 func (c *crew) write(s *server.Server, value string) {
 	c.Helper()
-	if _, err := connect(c.T, s).ProduceValues(c.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{}); err != nil {
-		c.Fatalf("write %q: %v", value, err)
-	}
+	must.NoErrorf(c, check.Err(connect(c.T, s).ProduceValues(c.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{})), "write %q", value)
 }
 
 // reads waits until a server has records with these values, and no others.

@@ -69,9 +69,7 @@ func TestRiemannSubscriptionRights(t *testing.T) {
 	must.Get(root.RemoveRules(t.Context(), client.RuleFilter{Principal: "dashboard"}))(t)
 	for lines.Scan() { // until the end of the subscription
 	}
-	if err := lines.Err(); err != nil {
-		t.Errorf("the subscription ends with %v", err)
-	}
+	check.NoErrorf(t, lines.Err(), "the subscription ends with")
 }
 
 // TestRiemannSubscriptionsOfAToken: without certificates a subscriber has the rights of the listener's

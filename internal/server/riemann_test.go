@@ -64,9 +64,7 @@ func TestRiemann(t *testing.T) {
 	must.Get(d.Write(riemannEvent))(t)
 	sebtest.Eventually(t, "the datagram is stored", func() bool { return strings.Contains(scrape(t, s), "seb_riemann_events_total 2\n") })
 	check.NoError(t, s.Close(t.Context()))
-	if _, err := io.ReadAll(c); err != nil {
-		t.Errorf("the connection ends with %v", err)
-	}
+	check.NoErrorf(t, check.Err(io.ReadAll(c)), "the connection ends with")
 	if _, err := net.Dial("tcp", s.RiemannAddress()); err == nil {
 		t.Error("the listener exists")
 	}
@@ -164,9 +162,7 @@ func TestRiemannCertificates(t *testing.T) {
 				must.NoError(t, err)
 				stored++
 			}
-			if want := map[string]int{config.ClientRequest: 2, config.ClientRequire: 1}[auth]; stored != want {
-				t.Errorf("%d events are stored, want %d", stored, want)
-			}
+			check.Equalf(t, stored, map[string]int{config.ClientRequest: 2, config.ClientRequire: 1}[auth], "events are stored")
 			// A client sees the alert of a failed handshake before the server counts it.
 			failed := map[string]string{config.ClientRequest: "1", config.ClientRequire: "2"}[auth]
 			sebtest.Eventually(t, "refusals are counted", func() bool {

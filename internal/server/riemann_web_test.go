@@ -211,9 +211,7 @@ func TestRiemannWebSocket(t *testing.T) {
 		"long control frame": {"\x89\xfe\x00\x80\x00\x00\x00\x00", 1002}, "large frame": {"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", 1009},
 	} {
 		w, _ := dial(t, subscribeURL(s, "true"))
-		if _, err := io.WriteString(w.conn, wrong.bytes); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.NoErrorf(t, check.Err(io.WriteString(w.conn, wrong.bytes)), "%s", name)
 		w.closes(wrong.status)
 	}
 

@@ -62,9 +62,7 @@ func (r *receiver) about(entity string) (n int) {
 func readsNext(t *testing.T, s *server.Server, next int64) {
 	t.Helper()
 	read, err := connect(t, s).Fetch(t.Context(), "t", client.FetchOptions{Offset: next - 1, Wait: time.Minute})
-	if err != nil {
-		t.Fatalf("read at a follower: %v", err)
-	}
+	must.NoErrorf(t, err, "read at a follower")
 	check.Equalf(t, read.NextOffset, next, "a follower ends at offset")
 	check.NoError(t, read.Close())
 }

@@ -77,9 +77,7 @@ func TestDiscoverFindsARunningBroker(t *testing.T) {
 func TestDamagedRuntimeFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	must.NoError(t, os.WriteFile(filepath.Join(dir, server.RuntimeFile), []byte("{"), 0o600))
-	if _, err := server.Discover(dir); err == nil || !strings.Contains(err.Error(), server.RuntimeFile) {
-		t.Errorf("got %v", err)
-	}
+	check.ErrorContains(t, check.Err(server.Discover(dir)), server.RuntimeFile)
 }
 
 func TestCloseEndsLongPolls(t *testing.T) {
@@ -115,9 +113,7 @@ func TestCloseEndsLongPolls(t *testing.T) {
 		}
 	}
 	check.NoError(t, s.Close(t.Context()))
-	if err := <-got; err != nil {
-		t.Errorf("the poll was cut: %v", err)
-	}
+	check.NoErrorf(t, <-got, "the poll was cut")
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -139,15 +135,11 @@ func TestFencedServerIsDone(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := server.Run(ctx, settings(t, "mem:"), quiet, func(s *server.Server) {
+	check.NoErrorf(t, server.Run(ctx, settings(t, "mem:"), quiet, func(s *server.Server) {
 		check.NoError(t, produce(t, connect(t, s)))
 		cancel()
-	}); err != nil {
-		t.Errorf("canceled: %v", err)
-	}
-	if err := server.Run(ctx, settings(t, "mem:"), quiet, nil); err != nil {
-		t.Errorf("canceled before the start: %v", err)
-	}
+	}), "canceled")
+	check.NoErrorf(t, server.Run(ctx, settings(t, "mem:"), quiet, nil), "canceled before the start")
 }
 
 func TestRunSaysThatItWasFenced(t *testing.T) {

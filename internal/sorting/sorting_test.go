@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/sorting"
+	"github.com/sebbroker/seb/test/must"
 )
 
 type pair struct{ key, place int }
@@ -29,9 +30,7 @@ func TestSameOrderAsSlices(t *testing.T) {
 		rand.Shuffle(n, func(i, j int) { list[i], list[j] = list[j], list[i] })
 		sorting.Sort(list, byAll)
 		for name, got := range map[string][]pair{"Stable": stable, "Sorted": sorted, "Sort": list} {
-			if !slices.Equal(got, want) {
-				t.Fatalf("%s of %d elements: %v, want %v", name, n, got, want)
-			}
+			must.EqualSlicesf(t, got, want, "%s of %d elements", name, n)
 		}
 	}
 }

@@ -101,9 +101,7 @@ func TestLastHour(t *testing.T) {
 	if got := count(last.Add(59 * time.Minute)); got == 0 {
 		t.Error("an idle hour forgets the values before it")
 	}
-	if got := count(last.Add(81 * time.Minute)); got != 0 {
-		t.Errorf("after 81 idle minutes: %d values", got)
-	}
+	check.Equalf(t, count(last.Add(81*time.Minute)), 0, "after 81 idle minutes: values")
 	if curves, since, _ := l.curves(false, last); curves[Puts].Count != 100 || !since.Equal(began) {
 		t.Errorf("since the start: %d values since %s", curves[Puts].Count, since)
 	}

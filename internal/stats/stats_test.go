@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -121,9 +122,7 @@ func TestSamplesEveryStep(t *testing.T) {
 		samples := 0
 		class := budget.New(64 << 20).Class(budget.Tail)
 		s := must.Get(Start(class, func(io.Writer) { samples++ }))(t)
-		if class.Used() != Bytes {
-			t.Errorf("%d bytes reserved, want %d", class.Used(), Bytes)
-		}
+		check.Equalf(t, class.Used(), Bytes, "bytes reserved")
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
 		s.Close()

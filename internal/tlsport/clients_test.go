@@ -116,9 +116,7 @@ func (g *gate) refused(reason, alert string, config *tls.Config) {
 	g.t.Helper()
 	before := g.count(reason)
 	_, answer, err := g.dial(config)
-	if err == nil || !strings.Contains(err.Error(), alert) {
-		g.t.Errorf("%s: answer %q, %v, want %q", reason, answer, err, alert)
-	}
+	check.ErrorContainsf(g.t, err, alert, "%s: answer %q", reason, answer)
 	sebtest.Eventually(g.t, "the refusal is counted", func() bool { return g.count(reason) == before+1 })
 	sebtest.Eventually(g.t, "the refusal is logged", func() bool { return strings.Contains(g.log.String(), "reason="+reason) })
 }
@@ -212,13 +210,9 @@ func TestOpenConnectionsEnd(t *testing.T) {
 	g.ends(a)
 	g.authority.Revocations(t, g.lists, time.Hour, shop, middle.Certificate())
 	g.ends(c)
-	if _, err := b.Write([]byte("x")); err != nil {
-		t.Errorf("the connection of another certificate has ended: %v", err)
-	}
+	check.NoErrorf(t, check.Err(b.Write([]byte("x"))), "the connection of another certificate has ended")
 	for reason, want := range map[string]uint64{"expired": 1, "revoked": 2} {
-		if got := g.count(reason); got != want {
-			t.Errorf("%d refusals are counted as %s, want %d", got, reason, want)
-		}
+		check.Equalf(t, g.count(reason), want, "refusals are counted as %s", reason)
 	}
 	// Both files change: first the list of the new authority, which the current one has not signed.
 	g.other.Revocations(t, g.lists, time.Hour)

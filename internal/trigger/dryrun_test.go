@@ -88,9 +88,7 @@ func compareRange(t *testing.T, s *stepped, d rule.Definition, since, until int6
 			}
 		}
 	}
-	if run.Events != events {
-		t.Errorf("until %d: %d events, want %d", until, run.Events, events)
-	}
+	check.Equalf(t, run.Events, events, "until %d: events", until)
 	slices.Sort(at)
 	at = at[max(0, len(at)-20):]
 	var got []int64
@@ -143,9 +141,7 @@ func TestDryRunOfASample(t *testing.T) {
 	}
 	run := func(sample int) *DryRun {
 		run := must.Get((&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Sample: sample}}))(t)
-		if run.Seen() != 400 {
-			t.Errorf("sample %d: %d entities seen", sample, run.Seen())
-		}
+		check.Equalf(t, run.Seen(), 400, "sample %d: entities seen", sample)
 		return run
 	}
 	for _, sample := range []int{2, 16} {

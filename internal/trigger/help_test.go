@@ -520,9 +520,7 @@ const day = 24 * time.Hour
 
 func same(t testing.TB, got, want []string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Fatalf("got\n%q\nwant\n%q", got, want)
-	}
+	must.EqualSlicesf(t, got, want, "got")
 }
 
 // seeded returns a random source, and logs its seed if the test fails.

@@ -137,9 +137,7 @@ func jsonOf(value string) json.RawMessage {
 func (s *scenario) into(v any) {
 	d := json.NewDecoder(bytes.NewReader(s.members))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		s.t.Fatalf("%s: %v", s.members, err)
-	}
+	must.NoErrorf(s.t, d.Decode(v), "%s", s.members)
 }
 
 func (s *scenario) duration(i int) time.Duration {

@@ -127,9 +127,7 @@ func TestPutEncrypts(t *testing.T) {
 		t.Errorf("without a key: %v", err)
 	}
 	check.ErrorIsf(t, check.Err(e.Opened(&x.Definition)), secrets.ErrNoKey, "opened without a key")
-	if err := e.Pause(t.Context(), "sealed", true); err != nil {
-		t.Errorf("pause without a key: %v", err)
-	}
+	check.NoErrorf(t, e.Pause(t.Context(), "sealed", true), "pause without a key")
 	if n := strings.Count(logs.String(), "deliveries held"); n != 1 || !strings.Contains(logs.String(), k.ID().String()) {
 		t.Errorf("%d lines: %s", n, logs)
 	}

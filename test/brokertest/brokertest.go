@@ -40,9 +40,7 @@ func Try(ctx context.Context, b anyBroker, a broker.Append) broker.Result {
 func Send(t testing.TB, b anyBroker, a broker.Append) int64 {
 	t.Helper()
 	r := Try(t.Context(), b, a)
-	if r.Err != nil {
-		t.Fatalf("append to %s: %v", a.Topic, r.Err)
-	}
+	must.NoErrorf(t, r.Err, "append to %s", a.Topic)
 	return r.Base
 }
 

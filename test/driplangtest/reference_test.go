@@ -1,10 +1,10 @@
 package driplangtest_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -32,8 +32,6 @@ func TestFirings(t *testing.T) {
 		{"count(a) >= 2 WITHIN 5ms", driplangtest.Reset, []driplangtest.Event{{"a", 1, ""}, {"a", 7, ""}, {"a", 12, ""}, {"a", 13, ""}}, []driplangtest.Firing{{At: 12}}},
 	} {
 		e := must.Get(driplang.Parse(c.expr))(t)
-		if got := driplangtest.Of(e).Firings(c.history, c.mode); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", c.expr, got, c.want)
-		}
+		check.EqualSlicesf(t, driplangtest.Of(e).Firings(c.history, c.mode), c.want, "%s", c.expr)
 	}
 }

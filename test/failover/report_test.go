@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -68,9 +69,7 @@ func TestPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(svg.String(), "700 ms"); n != len(names) {
-		t.Errorf("%d lanes have the gap of 700 ms, want %d", n, len(names))
-	}
+	check.Equalf(t, strings.Count(svg.String(), "700 ms"), len(names), "lanes have the gap of 700 ms")
 	if err := (&Result{}).Plot(io.Discard); err == nil {
 		t.Error("a campaign without a takeover has a picture")
 	}

@@ -165,9 +165,7 @@ func TestBlock(t *testing.T) {
 	p.Block(time.Minute)
 	check.ErrorIsf(t, through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))), objstore.ErrNoVerdict, "blocked")
 	p.Unblock()
-	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); err != nil {
-		t.Errorf("after Unblock: %v", err)
-	}
+	check.NoErrorf(t, through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))), "after Unblock")
 	if n := p.Counts()[Partitioned]; n != 1 {
 		t.Errorf("counted %d times", n)
 	}

@@ -157,9 +157,7 @@ func (p *olderProgram) continues(t *testing.T) {
 	this(want[1])
 	p.lead(t, bucket, data, want[2])
 	lines := strings.Split(strings.TrimSpace(this(want[3])), "\n")
-	if len(lines) != len(want) {
-		t.Fatalf("%d records, want %d: %s", len(lines), len(want), lines)
-	}
+	must.Equalf(t, len(lines), len(want), "records: %s", lines)
 	for i, line := range lines {
 		if !strings.Contains(line, `"`+want[i]+`"`) {
 			t.Errorf("record %d: %s, want %s", i, line, want[i])

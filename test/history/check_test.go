@@ -3,6 +3,8 @@ package history
 import (
 	"slices"
 	"testing"
+
+	"github.com/sebbroker/seb/test/check"
 )
 
 // good returns a history without a fault that contains everything: appends of all outcomes,
@@ -59,9 +61,7 @@ func TestEveryRuleFindsItsFault(t *testing.T) {
 		s := &script{}
 		c.make(s)
 		slices.Sort(c.want)
-		if got := judge(s.events); !slices.Equal(got, c.want) {
-			t.Errorf("%s: broken are %q, want %q", name, got, c.want)
-		}
+		check.EqualSlicesf(t, judge(s.events), c.want, "%s: broken", name)
 	}
 }
 
@@ -95,9 +95,7 @@ func TestOnlyOlderEpochsMayBeBehind(t *testing.T) {
 		s.both(Event{Do: Read, From: 0}, Event{Is: OK, Epoch: c.epoch, End: 1, Got: []Run{{0, 1, 0, 1}}})
 		s.both(Event{Do: Fetch, Group: "g"}, Event{Is: OK, At: 1, By: a, Epoch: c.epoch})
 		s.see(2, Run{0, 1, 0, 2})
-		if got := judge(s.events); !slices.Equal(got, c.want) {
-			t.Errorf("epoch %d: broken are %q, want %q", c.epoch, got, c.want)
-		}
+		check.EqualSlicesf(t, judge(s.events), c.want, "epoch %d: broken", c.epoch)
 	}
 }
 
@@ -130,9 +128,7 @@ func TestCommitsThatAreSentAgain(t *testing.T) {
 			s.is(a, returned)
 		}
 		fetch(s, 1, a)
-		if got := judge(s.events); !slices.Equal(got, c.want) {
-			t.Errorf("%s: broken are %q, want %q", c.name, got, c.want)
-		}
+		check.EqualSlicesf(t, judge(s.events), c.want, "%s: broken", c.name)
 		if l := linear(t, s.events); len(l.Faults) != c.faults || l.Checked != c.orders {
 			t.Errorf("%s: %+v", c.name, l)
 		}

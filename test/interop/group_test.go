@@ -35,9 +35,7 @@ func (f *flow) finish() int {
 	f.end()
 	select {
 	case err := <-f.ended:
-		if err != nil {
-			f.t.Fatalf("the producer: %v", err)
-		}
+		must.NoErrorf(f.t, err, "the producer")
 	case <-time.After(callMax):
 		f.t.Fatal("the producer does not end")
 	}

@@ -52,14 +52,10 @@ func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above 
 	defer cancel()
 	for !done() {
 		f := c.PollFetches(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("not all of %d words are counted %d times in %v: %v", words, want, timeout, last)
-		}
+		must.NoErrorf(t, ctx.Err(), "not all of %d words are counted %d times in %v: %v", words, want, timeout, last)
 		f.EachRecord(func(r *kgo.Record) {
 			n, err := strconv.Atoi(string(r.Value))
-			if err != nil {
-				t.Fatalf("count %q", r.Value)
-			}
+			must.NoErrorf(t, err, "count %q", r.Value)
 			last[string(r.Key)] = max(n, last[string(r.Key)])
 		})
 	}

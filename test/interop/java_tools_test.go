@@ -123,9 +123,7 @@ func offsetsScene(t *testing.T, b *testenv.InteropBroker) {
 		t.Helper()
 		for line := range strings.Lines(tool(t, b, offsetsTool, append([]string{"--topic", "tools"}, args...)...)) {
 			var part, offset int
-			if _, err := fmt.Sscanf(line, "tools:%d:%d", &part, &offset); err != nil {
-				t.Errorf("%q: %v", line, err)
-			}
+			check.NoErrorf(t, check.Err(fmt.Sscanf(line, "tools:%d:%d", &part, &offset)), "%q", line)
 			n += offset
 		}
 		return n

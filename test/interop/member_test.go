@@ -342,9 +342,7 @@ func (c *crew) judge(j judgement) (again int) {
 	readers := make(map[[2]int][]*member)
 	numbers := make(map[[2]int]int)
 	for _, m := range c.members {
-		if m.err != nil {
-			c.t.Fatalf("%s: %v", m.name, m.err)
-		}
+		must.NoErrorf(c.t, m.err, "%s", m.name)
 		for _, e := range m.events {
 			if e.kind != 'R' {
 				continue

@@ -85,9 +85,7 @@ func stored(t *testing.T, b *testenv.InteropBroker, topic string, count int, vis
 	defer stop()
 	for n := 0; n < count; {
 		fetches := c.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatalf("after %d of %d records of %s: %v", n, count, topic, err)
-		}
+		must.NoErrorf(t, fetches.Err(), "after %d of %d records of %s", n, count, topic)
 		n += fetches.NumRecords()
 		fetches.EachRecord(visit)
 	}

@@ -84,9 +84,7 @@ func producerScene(t *testing.T, b *testenv.InteropBroker) {
 		if served {
 			stored++
 		}
-		if n := int(ends(t, b, "orders")[0] + ends(t, b, "orders-eu")[0]); n != stored {
-			t.Fatalf("%s: %d records are stored, want %d", when, n, stored)
-		}
+		must.Equalf(t, int(ends(t, b, "orders")[0]+ends(t, b, "orders-eu")[0]), stored, "%s: records are stored", when)
 	}
 	literal := []string{"--allow-principal", "User:ann", "--operation", "Write", "--topic", "orders"}
 	prefixed := []string{"--allow-principal", "User:ann", "--operation", "Write", "--topic", "orders-", "--resource-pattern-type", "prefixed"}

@@ -48,8 +48,7 @@ func TestTombstoneAfterTheRemovalOfItsFile(t *testing.T) {
 		one, two := fill(t, w, 3), w.start()
 		_, _ = two.list(epoch(1))
 		files := func() string {
-			n, err := w.disk.lookup(journal.Files(epoch(1)))
-			must.NoError(t, err)
+			n := must.Get(w.disk.lookup(journal.Files(epoch(1))))(t)
 			return strings.Join(n.list(), " ")
 		}
 		before := files()
@@ -132,8 +131,7 @@ func TestListingWhileFilesAreCreated(t *testing.T) {
 		fill(t, w, 4)
 		for range 40 {
 			v := w.still(w.disk.fail(&kept{}))
-			files, err := v.disk.lookup(journal.Files(epoch(1)))
-			must.NoError(t, err)
+			files := must.Get(v.disk.lookup(journal.Files(epoch(1))))(t)
 			created := files.names
 			files.names = nil
 			v.before = func(_ *Process, step string) {
@@ -142,9 +140,7 @@ func TestListingWhileFilesAreCreated(t *testing.T) {
 				}
 			}
 			p := v.start()
-			if _, _, err := p.store.list(epoch(1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get2(p.store.list(epoch(1)))(t)
 			if p.verify(epoch(1), false); v.err != nil {
 				t.Fatal(v.err)
 			}

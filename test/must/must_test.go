@@ -39,67 +39,73 @@ func do(f func(r *recorder)) []string {
 	return r.got
 }
 
+func one(err error) (int, error) { return 1, err }
+
+func two(err error) (int, string, error) { return 1, "b", err }
+
+type pair struct{ A, B int }
+
+// unexpected has by the wanted message a function that does not fail with nil, 3 and "a".
+var unexpected = map[string]func(r *recorder, err error, n int, text string){
+	"read: EOF": func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.NoError(r, err) },
+	"read: EOF 1": func(r *recorder, err error, _ int, _ string) {
+		check.NoError(r, check.Err(one(err)))
+		must.Get(one(err))(r)
+	},
+	"read: EOF 2": func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.Get2(two(err))(r) },
+	"call 7: read: EOF": func(r *recorder, err error, _ int, _ string) {
+		check.NoErrorf(r, err, "call %d", 7)
+		must.NoErrorf(r, err, "call %d", 7)
+	},
+	`got ["b"], want ["a"]`: func(r *recorder, _ error, _ int, text string) {
+		check.EqualSlices(r, []string{text}, []string{"a"})
+		must.EqualSlices(r, []string{text}, []string{"a"})
+	},
+	"text 7: got [4], want [3]": func(r *recorder, _ error, n int, _ string) {
+		check.EqualSlicesf(r, []int{n}, []int{3}, "text %d", 7)
+		must.EqualSlicesf(r, []int{n}, []int{3}, "text %d", 7)
+	},
+	`error sy b, want one with "a"`: func(r *recorder, _ error, _ int, text string) {
+		check.ErrorContains(r, errors.New("sy "+text), "a")
+		must.ErrorContains(r, errors.New("sy "+text), "a")
+	},
+	`call 7: error <nil>, want one with "a"`: func(r *recorder, _ error, n int, _ string) {
+		err := map[bool]error{true: errors.New("a"), false: nil}[n == 3]
+		check.ErrorContainsf(r, err, "a", "call %d", 7)
+		must.ErrorContainsf(r, err, "a", "call %d", 7)
+	},
+	"got 4, want 3": func(r *recorder, _ error, n int, _ string) { check.Equal(r, n, 3); must.Equal(r, n, 3) },
+	"got {A:3 B:4}, want {A:3 B:3}": func(r *recorder, _ error, n int, _ string) {
+		check.Equal(r, pair{3, n}, pair{3, 3})
+		must.Equal(r, pair{3, n}, pair{3, 3})
+	},
+	`text 7: got "b", want "a"`: func(r *recorder, _ error, _ int, text string) {
+		check.Equalf(r, text, "a", "text %d", 7)
+		must.Equalf(r, text, "a", "text %d", 7)
+	},
+	"error read: EOF, want <nil>": func(r *recorder, err error, _ int, _ string) { check.ErrorIs(r, err, nil); must.ErrorIs(r, err, nil) },
+	"error read: EOF, want file does not exist": func(r *recorder, err error, _ int, _ string) {
+		wanted := map[bool]error{true: nil, false: fs.ErrNotExist}[err == nil]
+		check.ErrorIs(r, err, wanted)
+		must.ErrorIs(r, err, wanted)
+	},
+	"call 7: error read: EOF, want <nil>": func(r *recorder, err error, _ int, _ string) {
+		check.ErrorIsf(r, err, nil, "call %d", 7)
+		must.ErrorIsf(r, err, nil, "call %d", 7)
+	},
+	`"b" lacks "a"`: func(r *recorder, _ error, _ int, text string) {
+		check.Contains(r, text, "a")
+		must.Contains(r, text, "a")
+	},
+	`text 7: "b" lacks "a"`: func(r *recorder, _ error, _ int, text string) {
+		check.Containsf(r, text, "a", "text %d", 7)
+		must.Containsf(r, text, "a", "text %d", 7)
+	},
+}
+
 func TestUnexpected(t *testing.T) {
 	err := fmt.Errorf("read: %w", io.EOF)
-	one := func(err error) (int, error) { return 1, err }
-	two := func(err error) (int, string, error) { return 1, "b", err }
-	type pair struct{ A, B int }
-	for want, f := range map[string]func(r *recorder, err error, n int, text string){
-		"read: EOF": func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.NoError(r, err) },
-		"read: EOF 1": func(r *recorder, err error, _ int, _ string) {
-			check.NoError(r, check.Err(one(err)))
-			must.Get(one(err))(r)
-		},
-		"read: EOF 2": func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.Get2(two(err))(r) },
-		"call 7: read: EOF": func(r *recorder, err error, _ int, _ string) {
-			check.NoErrorf(r, err, "call %d", 7)
-			must.NoErrorf(r, err, "call %d", 7)
-		},
-		`got ["b"], want ["a"]`: func(r *recorder, _ error, _ int, text string) {
-			check.EqualSlices(r, []string{text}, []string{"a"})
-			must.EqualSlices(r, []string{text}, []string{"a"})
-		},
-		"text 7: got [4], want [3]": func(r *recorder, _ error, n int, _ string) {
-			check.EqualSlicesf(r, []int{n}, []int{3}, "text %d", 7)
-			must.EqualSlicesf(r, []int{n}, []int{3}, "text %d", 7)
-		},
-		`error sy b, want one with "a"`: func(r *recorder, _ error, _ int, text string) {
-			check.ErrorContains(r, errors.New("sy "+text), "a")
-			must.ErrorContains(r, errors.New("sy "+text), "a")
-		},
-		`call 7: error <nil>, want one with "a"`: func(r *recorder, _ error, n int, _ string) {
-			err := map[bool]error{true: errors.New("a"), false: nil}[n == 3]
-			check.ErrorContainsf(r, err, "a", "call %d", 7)
-			must.ErrorContainsf(r, err, "a", "call %d", 7)
-		},
-		"got 4, want 3": func(r *recorder, _ error, n int, _ string) { check.Equal(r, n, 3); must.Equal(r, n, 3) },
-		"got {A:3 B:4}, want {A:3 B:3}": func(r *recorder, _ error, n int, _ string) {
-			check.Equal(r, pair{3, n}, pair{3, 3})
-			must.Equal(r, pair{3, n}, pair{3, 3})
-		},
-		`text 7: got "b", want "a"`: func(r *recorder, _ error, _ int, text string) {
-			check.Equalf(r, text, "a", "text %d", 7)
-			must.Equalf(r, text, "a", "text %d", 7)
-		},
-		"error read: EOF, want <nil>": func(r *recorder, err error, _ int, _ string) { check.ErrorIs(r, err, nil); must.ErrorIs(r, err, nil) },
-		"error read: EOF, want file does not exist": func(r *recorder, err error, _ int, _ string) {
-			wanted := map[bool]error{true: nil, false: fs.ErrNotExist}[err == nil]
-			check.ErrorIs(r, err, wanted)
-			must.ErrorIs(r, err, wanted)
-		},
-		"call 7: error read: EOF, want <nil>": func(r *recorder, err error, _ int, _ string) {
-			check.ErrorIsf(r, err, nil, "call %d", 7)
-			must.ErrorIsf(r, err, nil, "call %d", 7)
-		},
-		`"b" lacks "a"`: func(r *recorder, _ error, _ int, text string) {
-			check.Contains(r, text, "a")
-			must.Contains(r, text, "a")
-		},
-		`text 7: "b" lacks "a"`: func(r *recorder, _ error, _ int, text string) {
-			check.Containsf(r, text, "a", "text %d", 7)
-			must.Containsf(r, text, "a", "text %d", 7)
-		},
-	} {
+	for want, f := range unexpected {
 		if got := do(func(r *recorder) { f(r, nil, 3, "a") }); !slices.Equal(got, []string{"continues"}) {
 			t.Errorf("%s: with the expected value: %q", want, got)
 		}

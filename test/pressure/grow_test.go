@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
@@ -351,9 +352,7 @@ func (g *grown) lists() {
 		}
 		g.wg.Go(func() {
 			r := kmsg.NewPtrMetadataRequest()
-			if _, err := kafkaCall[*kmsg.MetadataResponse](g, r); err != nil {
-				g.t.Errorf("metadata: %v", err)
-			}
+			check.NoErrorf(g.t, check.Err(kafkaCall[*kmsg.MetadataResponse](g, r)), "metadata")
 		})
 	}
 	g.wg.Wait()

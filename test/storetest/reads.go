@@ -108,9 +108,7 @@ func ranges(t *testing.T, s objstore.Store) {
 		{Offset: size - 5, Length: 1 << 40},
 	} {
 		data, got, err := get(within(t), s, "r", r)
-		if err != nil {
-			t.Fatalf("%+v: %v", r, err)
-		}
+		must.NoErrorf(t, err, "%+v", r)
 		end := int64(size)
 		if r.Length >= 0 {
 			end = min(end, r.Offset+r.Length)
@@ -177,9 +175,7 @@ func mixed(t *testing.T, s objstore.Store) {
 			}
 		}
 	})
-	if n := len(listAll(t, s, objstore.ListOptions{Prefix: "mix/shared/"})); n != steps {
-		t.Fatalf("%d shared names, want %d", n, steps)
-	}
+	must.Equalf(t, len(listAll(t, s, objstore.ListOptions{Prefix: "mix/shared/"})), steps, "shared names")
 	must.Equalf(t, len(listAll(t, s, objstore.ListOptions{Prefix: "mix/"})), steps+workers*(steps/2), "names are left")
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -58,9 +57,7 @@ func within(t *testing.T) context.Context {
 
 func put(t *testing.T, s objstore.Store, key, value string) {
 	t.Helper()
-	if err := s.Put(within(t), key, objstore.NewBody([]byte(value))); err != nil {
-		t.Fatalf("put %s: %v", key, err)
-	}
+	must.NoErrorf(t, s.Put(within(t), key, objstore.NewBody([]byte(value))), "put %s", key)
 }
 
 func get(ctx context.Context, s objstore.Store, key string, r objstore.Range) ([]byte, int64, error) {
@@ -75,9 +72,7 @@ func get(ctx context.Context, s objstore.Store, key string, r objstore.Range) ([
 func wantObject(t *testing.T, s objstore.Store, key, want string) {
 	t.Helper()
 	data, size, err := get(within(t), s, key, objstore.Whole)
-	if err != nil {
-		t.Fatalf("get %s: %v", key, err)
-	}
+	must.NoErrorf(t, err, "get %s", key)
 	if string(data) != want || size != int64(len(want)) {
 		t.Fatalf("get %s: %d bytes of %d, want the %d that were put", key, len(data), size, len(want))
 	}
@@ -103,9 +98,7 @@ func listAll(t *testing.T, s objstore.Store, o objstore.ListOptions) []objstore.
 	var all []objstore.Entry
 	for {
 		page, more, err := s.List(within(t), o)
-		if err != nil {
-			t.Fatalf("list %+v: %v", o, err)
-		}
+		must.NoErrorf(t, err, "list %+v", o)
 		all = append(all, page...)
 		if !more {
 			return all
@@ -123,9 +116,7 @@ func wantKeys(t *testing.T, s objstore.Store, o objstore.ListOptions, want ...st
 	for _, e := range listAll(t, s, o) {
 		got = append(got, e.Key)
 	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("list %+v gives %q, want %q", o, got, want)
-	}
+	must.EqualSlicesf(t, got, want, "list %+v", o)
 }
 
 // positions are bytes that contain their own positions.

@@ -184,9 +184,7 @@ func manyParts(t *testing.T, s objstore.Store) {
 		}
 		body := objstore.NewBody(parts...)
 		body.CRC32C, body.HasCRC = crc32.Checksum(whole[:c.bytes], crc32.MakeTable(crc32.Castagnoli)), true
-		if err := s.Put(within(t), "parts/"+c.name, body); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		must.NoErrorf(t, s.Put(within(t), "parts/"+c.name, body), "%s", c.name)
 		wantObject(t, s, "parts/"+c.name, string(whole[:c.bytes]))
 	}
 }

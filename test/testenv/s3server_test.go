@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
@@ -39,13 +38,9 @@ func TestStartErrors(t *testing.T) {
 		t.Skip("-short: no S3 server")
 	}
 	t.Setenv(testenv.S3BinaryVariable, filepath.Join(t.TempDir(), "missing"))
-	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), testenv.S3BinaryVariable) {
-		t.Fatalf("a missing binary gives %v", err)
-	}
+	must.ErrorContainsf(t, check.Err(testenv.StartS3(t.Context(), t.TempDir())), testenv.S3BinaryVariable, "a missing binary gives")
 	script := filepath.Join(t.TempDir(), "broken")
 	must.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho broken program\nexit 3\n"), 0o700))
 	t.Setenv(testenv.S3BinaryVariable, script)
-	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "broken program") {
-		t.Fatalf("a broken binary gives %v", err)
-	}
+	must.ErrorContainsf(t, check.Err(testenv.StartS3(t.Context(), t.TempDir())), "broken program", "a broken binary gives")
 }

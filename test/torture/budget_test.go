@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -84,9 +85,7 @@ func TestBudgetOfSparseEvents(t *testing.T) {
 	c := newSkipping(time.Date(2026, 11, 1, 0, 30, 0, 0, time.UTC))
 	n := budgeted(t, p, c, t.TempDir(), "sparse", "")
 	defer func() {
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, n.Close(context.Background()))
 	}()
 	must.Get(n.CreateTopic(t.Context(), "events", broker.TopicSpec{}))(t)
 	n.Cost().Sample() // the budget counts from here on

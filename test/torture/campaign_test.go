@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/history"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -84,9 +85,7 @@ func newShared(t *testing.T, flags ...string) *shared {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.server.Stop(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, w.server.Stop())
 		if !t.Failed() && *keepFlag == "" {
 			_ = os.RemoveAll(dir)
 		}
@@ -112,9 +111,7 @@ func (w *shared) try(ctx context.Context, p *plan, started func(*run), enough fu
 func (r *run) remove(t *testing.T) {
 	t.Helper()
 	for _, dir := range []string{r.dir, r.objects()} {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, os.RemoveAll(dir))
 	}
 }
 
@@ -133,9 +130,7 @@ func (w *shared) report(t *testing.T, r *run, violations []history.Violation) {
 	t.Helper()
 	excerpt := filepath.Join(r.dir, "excerpt.jsonl")
 	if len(violations) > 0 {
-		if err := history.WriteExcerpt(excerpt, r.historyFile(), violations[0]); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, history.WriteExcerpt(excerpt, r.historyFile(), violations[0]))
 	}
 	_ = os.WriteFile(filepath.Join(r.dir, "plan.txt"), []byte(r.p.String()+"\n"), 0o600)
 	if !r.p.disk {
@@ -179,9 +174,7 @@ func TestNoFailpointsInTheProgram(t *testing.T) {
 	}{{nil, false}, {failing, true}} {
 		text := must.Get(os.ReadFile(testenv.Program(t, c.flags...)))(t)
 		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
-			if bytes.Contains(text, []byte(name)) != c.want {
-				t.Errorf("built with %q: has %q: %v", c.flags, name, !c.want)
-			}
+			check.Equalf(t, bytes.Contains(text, []byte(name)), c.want, "built with %q: has %q: %v", c.flags, name, !c.want)
 		}
 	}
 }

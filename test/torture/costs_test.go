@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -129,9 +130,7 @@ func startRow(t *testing.T, endpoint string, r *costRow) *costRow {
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
-		if err := r.node.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, r.node.Close(context.Background()))
 	})
 	t.Cleanup(r.stop)
 	return r
@@ -173,9 +172,7 @@ func keepBusy(ctx context.Context, t *testing.T, n *node.Node, row *costRow) (se
 		ticket := n.Submit(t.Context(), appends)
 		waiting.Go(func() {
 			for _, r := range ticket.Wait(t.Context()) {
-				if r.Err != nil {
-					t.Errorf("append: %v", r.Err)
-				}
+				check.NoErrorf(t, r.Err, "append")
 			}
 		})
 	}
@@ -195,9 +192,7 @@ func consume(ctx context.Context, t *testing.T, n *node.Node) (records int64) {
 			return at
 		}
 		part := &f.Parts[0]
-		if part.Err != nil {
-			t.Error(part.Err)
-		}
+		check.NoError(t, part.Err)
 		for i := range part.Chunks {
 			at = part.Chunks[i].End
 		}

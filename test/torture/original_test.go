@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -256,9 +257,7 @@ func (s *served) stop() {
 		if err := s.node.Close(ctx); err != nil {
 			s.t.Logf("close: %v", err) // expected on a failing store and when fenced
 		}
-		if err := <-shut; err != nil {
-			s.t.Errorf("shut down: %v", err)
-		}
+		check.NoErrorf(s.t, <-shut, "shut down")
 		<-s.done
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -110,9 +111,7 @@ func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*ri
 	})
 	stored, newest, short, expired := topic.stored, topic.newest, topic.short, topic.expired
 	for _, id := range short {
-		if expired[id] != 1 {
-			t.Errorf("%d records %s, want 1", expired[id], id)
-		}
+		check.Equalf(t, expired[id], 1, "records %s", id)
 	}
 	if len(short) == 0 || len(expired) != len(short) {
 		t.Errorf("%d events have expired, want %d", len(expired), len(short))

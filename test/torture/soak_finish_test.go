@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -259,9 +260,7 @@ func (p *fixture) snapshot() (name string, st *state.State) {
 func (s *soak) fsck() {
 	begin := time.Now()
 	r, kinds, err := fsckBucket(s.t.Context(), s.p.seb, s.p.proxy.Spec(prefix), nil)
-	if err != nil {
-		s.t.Error(err)
-	}
+	check.NoError(s.t, err)
 	s.t.Logf("fsck, %v: %+v; findings: %v", time.Since(begin).Round(time.Millisecond), r, kinds)
 	// Allowed orphans are probes of killed store checks, and packs that became garbage after the
 	// load: replaced ones of earlier epochs, and one that was stored but not installed (rule R7).

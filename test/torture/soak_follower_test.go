@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -46,9 +47,7 @@ func TestFollower(t *testing.T) {
 				}
 				return
 			}
-			if r.Offset != at {
-				t.Errorf("offset %d, want %d", r.Offset, at)
-			}
+			check.Equalf(t, r.Offset, at, "offset")
 			at++
 			l.consumed.Add(1)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // keyed returns seqs of a compacted topic with one key: two values, then a tombstone.
@@ -81,9 +82,7 @@ func TestJudgeFindsEveryFault(t *testing.T) {
 		}
 		j.end(c.start, now.Add(-time.Minute))
 		got := slices.Sorted(maps.Keys(j.faults))
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: found %q, want %q", name, got, c.want)
-		}
+		check.EqualSlicesf(t, got, c.want, "%s: found", name)
 	}
 	j := newJudge(plain(), 0)
 	r := id{"plain", 0, 10}.record(false)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -134,9 +135,7 @@ func (p *fixture) newestSnapshot() (epoch uint32, slot uint64) {
 		return 0, 0
 	}
 	// Names count down from the largest number, so that the newest sorts first.
-	if _, err := fmt.Sscanf(all[0].Name(), "%d-%d-", &epoch, &slot); err != nil {
-		p.t.Fatalf("snapshot %s: %v", all[0].Name(), err)
-	}
+	must.NoErrorf(p.t, check.Err(fmt.Sscanf(all[0].Name(), "%d-%d-", &epoch, &slot)), "snapshot %s", all[0].Name())
 	return math.MaxUint32 - epoch, math.MaxUint64 - slot
 }
 

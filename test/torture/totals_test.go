@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/history"
 )
@@ -115,9 +116,7 @@ func (c *campaign) one(ctx context.Context, p *plan) {
 		defer c.mu.Unlock()
 		c.running[r] = true
 	}, c.over)
-	if err != nil {
-		c.t.Errorf("seed %d: %v", p.seed, err)
-	}
+	check.NoErrorf(c.t, err, "seed %d", p.seed)
 	if r == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +30,7 @@ producer-node-metrics:request-latency-avg:{client-id=perf-producer-client, node-
 }
 
 func TestSettings(t *testing.T) {
-	if got := properties(" a=1  b=2"); !slices.Equal(got, []string{"--command-property", "a=1", "b=2"}) {
-		t.Errorf("%q: a second flag makes the tool ignore the first", got)
-	}
+	check.EqualSlicesf(t, properties(" a=1  b=2"), []string{"--command-property", "a=1", "b=2"}, "a second flag makes the tool ignore the first")
 	const settings = "acks=all batch.size=131072"
 	check.NoError(t, heeded(settings, 128492))
 	check.NoError(t, heeded("acks=all", 15555))

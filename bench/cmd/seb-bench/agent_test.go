@@ -47,9 +47,7 @@ func startAgents(t *testing.T, tokenFiles ...string) (addresses []string) {
 		t.Cleanup(func() {
 			check.NoError(t, cmd.Process.Signal(os.Interrupt))
 			<-drained
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("interrupted agent: %v", err)
-			}
+			check.NoErrorf(t, cmd.Wait(), "interrupted agent")
 		})
 	}
 	return addresses

@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -33,11 +34,9 @@ import (
 // ownKey returns the TLS configuration of a foreign program with a new key, and the key's hash.
 func ownKey(t *testing.T) (*tls.Config, [32]byte) {
 	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	must.NoError(t, err)
+	public, private := must.Get2(ed25519.GenerateKey(rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	must.NoError(t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, public, private))(t)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{link.Protocol}, ClientAuth: tls.RequestClientCert,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},
@@ -63,21 +62,17 @@ func helloTo(from, to cluster.Run) []byte {
 func upgraded(t *testing.T, e *end) net.Conn {
 	t.Helper()
 	conn, status := request(t, e)
-	if status != http.StatusSwitchingProtocols {
-		t.Fatalf("status %d", status)
-	}
+	must.Equalf(t, status, http.StatusSwitchingProtocols, "status")
 	return conn
 }
 
 func request(t *testing.T, e *end) (net.Conn, int) {
 	t.Helper()
-	conn, err := net.Dial("tcp", e.server.Listener.Addr().String())
-	must.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", e.server.Listener.Addr().String()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	fmt.Fprintf(conn, "GET /peer/link HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: %s\r\n\r\n", link.Protocol)
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must.NoError(t, err)
+	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer answer.Body.Close()
 	return conn, answer.StatusCode
 }
@@ -111,9 +106,7 @@ func noLink(t *testing.T, e *end) {
 		t.Errorf("%s: %+v", e.reg.Name, ev)
 	default:
 	}
-	if n := e.net.Linked(); n != 0 {
-		t.Errorf("%s: %d links", e.reg.Name, n)
-	}
+	check.Equalf(t, e.net.Linked(), 0, "%s: links", e.reg.Name)
 }
 
 func TestUnknownDialersAreRefused(t *testing.T) {
@@ -224,9 +217,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	began := time.Now()
 	for i := range 20 {
 		conn, _ := secured(t, c)
-		if _, err := conn.Write(helloTo(cluster.Run{Node: record.ID{9}, ID: record.ID{byte(i), 1}}, c.reg.Run)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(helloTo(cluster.Run{Node: record.ID{9}, ID: record.ID{byte(i), 1}}, c.reg.Run)))(t)
 		closes(t, conn, "\x02") // refused
 	}
 	if n, most := lookups.Load(), int32(time.Since(began)/(100*time.Millisecond))+1; n > most {
@@ -247,9 +238,7 @@ func TestLinksAreBounded(t *testing.T) {
 	a := newEnd(t, store, 1, nil)
 	a.net.Expect(&b.reg)
 	ev := a.until(func(link.Event) bool { return true })
-	if ev.Kind != link.Failed {
-		t.Fatalf("%+v", ev)
-	}
+	must.Equalf(t, ev.Kind, link.Failed, "%+v", ev)
 	contains(t, "error", ev.Err.Error(), "64 brokers are known already", b.reg.Addresses[0])
 	noLink(t, b)
 }
@@ -321,9 +310,7 @@ func TestADialerChecksTheKey(t *testing.T) {
 	stale.Addresses, stale.Secure = []string{address}, false
 	a.net.Expect(&stale)
 	ev := a.until(func(link.Event) bool { return true })
-	if ev.Kind != link.Failed {
-		t.Fatalf("%+v", ev)
-	}
+	must.Equalf(t, ev.Kind, link.Failed, "%+v", ev)
 	contains(t, "error", ev.Err.Error(), "the key is not that of the registration")
 	if p := <-got; len(p) > 0 {
 		t.Errorf("the hello has proofs: %x", p)
@@ -337,9 +324,7 @@ func TestAProofIsOfOneEnd(t *testing.T) {
 	var address string
 	address, r.KeyHash = acceptor(t, func(hello []byte) []byte {
 		p := proofs(hello)
-		if len(p) != 4 {
-			t.Errorf("the hello has the proofs %x", p)
-		}
+		check.Equalf(t, len(p), 4, "the hello has the proofs %x", p)
 		return frame(1, append([]any{1, r.Run.Node[:], 2, r.Run.ID[:]}, p...)...)
 	})
 	r.Addresses, r.Secure = []string{address}, false
@@ -360,9 +345,7 @@ func TestAnOldRegistrationIsRefused(t *testing.T) {
 	b.net.Expect(&old)
 	a.net.Expect(&b.reg)
 	ev := a.until(func(link.Event) bool { return true })
-	if ev.Kind != link.Failed {
-		t.Fatalf("%+v", ev)
-	}
+	must.Equalf(t, ev.Kind, link.Failed, "%+v", ev)
 	contains(t, "error", ev.Err.Error(), "refuses the link", "the key is not that of the registration")
 	contains(t, "log", a.logs.String(), "no link to another broker", "broker-2")
 	noLink(t, b)
@@ -375,9 +358,7 @@ func authenticated(t *testing.T, e *end) (*tls.Conn, cluster.Run) {
 	r := example(9, 9)
 	r.KeyHash = hash
 	must.NoError(t, link.Put(t.Context(), e.store, &r))
-	if _, err := conn.Write(helloTo(r.Run, e.reg.Run)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(helloTo(r.Run, e.reg.Run)))(t)
 	if ev := e.want(link.Linked, r.Run); !ev.OtherKey || !ev.OtherSecrets {
 		t.Errorf("without proofs: %+v", ev)
 	}
@@ -390,9 +371,7 @@ func TestUnknownFramesAreSkipped(t *testing.T) {
 	for _, b := range [][]byte{
 		frame(255, 1, []byte("new")), frame(0), frame(16), frame(24), frame(3, 100, []byte("new")), frame(18, 100, []byte("new")),
 	} {
-		if _, err := conn.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(b))(t)
 	}
 	if ev := e.want(link.Received, run); ev.Message.Kind != cluster.MsgEcho {
 		t.Errorf("%+v", ev)
@@ -411,9 +390,7 @@ func TestInvalidFramesEndALink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnd(t, objstore.NewMemory(), 1, nil)
 			conn, run := authenticated(t, e)
-			if _, err := conn.Write(b); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Write(b))(t)
 			if ev := e.want(link.Ended, run); ev.ByPeer || !strings.Contains(ev.Err.Error(), "invalid frame") {
 				t.Errorf("%+v", ev)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // framed puts a valid head before the message of a registration.
@@ -34,9 +35,7 @@ func FuzzRegistration(f *testing.F) {
 			return
 		}
 		b, err := link.Encode(&r)
-		if err != nil {
-			t.Fatalf("decoded %+v: %v", r, err)
-		}
+		must.NoErrorf(t, err, "decoded %+v", r)
 		if got, err := link.Decode(b); err != nil || !reflect.DeepEqual(got, r) {
 			t.Fatalf("%+v became %+v, %v", r, got, err)
 		}

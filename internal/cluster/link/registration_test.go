@@ -87,9 +87,7 @@ func TestRegistrationLimits(t *testing.T) {
 	} {
 		r := example(1, 2)
 		change(&r)
-		if _, err := link.Encode(&r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		check.ErrorContains(t, check.Err(link.Encode(&r)), want)
 	}
 }
 

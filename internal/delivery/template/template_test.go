@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -151,9 +152,7 @@ func TestFaultsKnownAtCreation(t *testing.T) {
 			t.Errorf("%.60s:\n got %v\nwant %s", tt.text, err, tt.want)
 		}
 	}
-	if _, err := template.ParseTemplate("{{.Witness.any.Data.x}}", typeText, nil); err != nil {
-		t.Errorf("without a list of events: %v", err)
-	}
+	check.NoErrorf(t, check.Err(template.ParseTemplate("{{.Witness.any.Data.x}}", typeText, nil)), "without a list of events")
 }
 
 func TestFaultsWithAMessage(t *testing.T) {
@@ -254,14 +253,10 @@ func TestExecutionIsBounded(t *testing.T) {
 		start := time.Now()
 		err := template.Check(tt.text, typeText, nil, m)
 		t.Logf("%.80s: %v", tt.text, time.Since(start))
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%.80s: %v, want %s", tt.text, err, tt.want)
-		}
+		check.ErrorContainsf(t, err, tt.want, "%.80s", tt.text)
 	}
 	m.Witness = []webhook.Event{{Event: "l", Data: make([]byte, template.WitnessBytesMax+1)}}
-	if err := template.Check("x", typeText, nil, m); err == nil || !strings.Contains(err.Error(), "1048577 bytes of data") {
-		t.Errorf("too much data: %v", err)
-	}
+	check.ErrorContainsf(t, template.Check("x", typeText, nil, m), "1048577 bytes of data", "too much data")
 }
 
 // FuzzTemplate: no panic, a repeatable result, an error position inside the text, and bounded

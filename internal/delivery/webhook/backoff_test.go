@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -28,9 +29,7 @@ func TestScheduleOfStandardWebhooks(t *testing.T) {
 		}
 		made++
 	}
-	if made != len(want) {
-		t.Errorf("%d attempts, want %d", made, len(want))
-	}
+	check.Equalf(t, made, len(want), "attempts")
 }
 
 func TestBackoffNext(t *testing.T) {

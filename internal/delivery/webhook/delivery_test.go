@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,9 +25,7 @@ func TestDelivery(t *testing.T) {
 	if plan.Rules.Cap != (webhook.Cap{Count: 2, Per: 7 * 24 * time.Hour}) || !plan.Rules.Next(night, nil).Equal(night.Add(8*time.Hour)) {
 		t.Errorf("rules %+v", plan.Rules)
 	}
-	if want := []time.Duration{0, 5 * time.Second, 90 * time.Minute, 24 * time.Hour}; !slices.Equal(plan.Backoff.Delays, want) {
-		t.Errorf("delays %v, want %v", plan.Backoff.Delays, want)
-	}
+	check.EqualSlicesf(t, plan.Backoff.Delays, []time.Duration{0, 5 * time.Second, 90 * time.Minute, 24 * time.Hour}, "delays")
 	if out, err := plan.Target.Body(message("t")); err != nil || string(out) != `"u7"` {
 		t.Errorf("body %s, %v", out, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	signed "github.com/sebbroker/seb/webhook"
 )
@@ -65,9 +66,7 @@ func checkService(t *testing.T, text string) {
 	if err == nil {
 		_, err = d.Plan(webhook.Policy{}, []string{trigger.Expr})
 	}
-	if err != nil {
-		t.Errorf("the trigger of %s: %v", trigger.Expr, err)
-	}
+	check.NoErrorf(t, err, "the trigger of %s", trigger.Expr)
 }
 
 func checkTables(t *testing.T, doc string) {

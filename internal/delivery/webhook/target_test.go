@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	signed "github.com/sebbroker/seb/webhook"
 )
@@ -36,18 +37,14 @@ func TestPolicy(t *testing.T) {
 	var none webhook.Policy
 	all := policy(t, webhook.AllowAll)
 	for _, text := range public {
-		if err := none.Check(netip.MustParseAddr(text)); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		check.NoErrorf(t, none.Check(netip.MustParseAddr(text)), "%s", text)
 	}
 	for text, class := range inside {
 		err := none.Check(netip.MustParseAddr(text))
 		if refused, ok := errors.AsType[*webhook.RefusedError](err); !ok || !strings.Contains(refused.Class, class) {
 			t.Errorf("%s: %v, want %s", text, err, class)
 		}
-		if err := all.Check(netip.MustParseAddr(text)); err != nil {
-			t.Errorf("%s with %s: %v", text, webhook.AllowAll, err)
-		}
+		check.NoErrorf(t, all.Check(netip.MustParseAddr(text)), "%s with %s", text, webhook.AllowAll)
 	}
 	some := policy(t, "10.1.0.0/16", " 127.0.0.1 ", "fd00:1::/32", "::ffff:192.168.7.7")
 	for text, want := range map[string]bool{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -134,9 +135,7 @@ func TestEventsOnLines(t *testing.T) {
 		}
 		got = append(got, string(rec.Value))
 	}
-	if want := `{"event":"a","entity_id":"1"}|{"event":"b","entity_id":"2"}`; strings.Join(got, "|") != want {
-		t.Errorf("%s", got)
-	}
+	check.Equalf(t, strings.Join(got, "|"), `{"event":"a","entity_id":"1"}|{"event":"b","entity_id":"2"}`, "%s", got)
 }
 
 // FuzzEvent checks that an accepted event is JSON for encoding/json too, loses only white space,

@@ -172,9 +172,7 @@ func checkEncoded(t *testing.T, e *Encoder, list []*Encoded, s Source) {
 		}
 		byPartition[to] = append(byPartition[to], r)
 	}
-	if len(list) != len(byPartition) {
-		t.Fatalf("%d partitions, want %d", len(list), len(byPartition))
-	}
+	must.Equalf(t, len(list), len(byPartition), "partitions")
 	for i, o := range list {
 		if i > 0 && list[i-1].Partition >= o.Partition {
 			t.Fatal("partitions are not in order")

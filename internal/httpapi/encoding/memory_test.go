@@ -1,7 +1,6 @@
 package encoding
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -46,18 +46,14 @@ func TestArenaCountsMemory(t *testing.T) {
 		t.Errorf("%d bytes in use for the detached buffer", used)
 	}
 	release()
-	if class.Used() != 0 {
-		t.Errorf("%d bytes in use", class.Used())
-	}
+	check.Equalf(t, class.Used(), 0, "bytes in use")
 }
 
 func TestArenaOverLimit(t *testing.T) {
 	m, class := newMemory(64 << 20)
 	other := must.Get(class.Reserve(class.Limit() - 10_000))(t)
 	must.NoError(t, m.Need(5000))
-	if _, err := m.Get(50_000); !errors.Is(err, budget.ErrOver) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, check.Err(m.Get(50_000)), budget.ErrOver)
 	// An arena that may wait releases its spare memory first and keeps the rest counted.
 	must.NoError(t, m.Hold(2000))
 	waited := int64(0)
@@ -72,13 +68,9 @@ func TestArenaOverLimit(t *testing.T) {
 	if err := m.Need(50_000); err != nil || waited != 52_000 || class.Used() != 52_000 {
 		t.Errorf("%v, waited for %d, used %d", err, waited, class.Used())
 	}
-	if err := m.Need(class.Limit() + 1); !errors.Is(err, budget.ErrTooLarge) {
-		t.Errorf("%v", err)
-	}
+	check.ErrorIs(t, m.Need(class.Limit()+1), budget.ErrTooLarge)
 	m.Release()
-	if class.Used() != 0 {
-		t.Errorf("%d bytes in use", class.Used())
-	}
+	check.Equalf(t, class.Used(), 0, "bytes in use")
 }
 
 // list is a source of the given records.
@@ -128,9 +120,7 @@ func TestEncoderReturnsInput(t *testing.T) {
 		m, class := newMemory(1 << 30)
 		e := Encoder{Memory: m, Partition: -1, Partitions: partitions, Codec: record.Compression(rnd.IntN(5)), RecordsMax: len(in)}
 		out, err := e.Encode(&in)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		must.NoErrorf(t, err, "seed %d", seed)
 		for _, o := range out {
 			verify(t, seed, o, want[o.Partition])
 			delete(want, o.Partition)

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -27,9 +28,7 @@ func TestTextIncludesPartition(t *testing.T) {
 	one := Text{Form: Single}
 	take(&one, 7, &record.Record{Offset: 3, Timestamp: 5, Key: []byte{}})
 	must.NoError(t, one.Finish(m))
-	if got, want := string(one.text()), `{"partition":7,"offset":3,"timestamp":5,"key":"","value":null}`+"\n"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	check.Equal(t, string(one.text()), `{"partition":7,"offset":3,"timestamp":5,"key":"","value":null}`+"\n")
 	for name, next := range map[string]string{"last": "", "not the last": "2147483647:9223372036854775807"} {
 		page := Text{Form: Page, Next: next}
 		var want api.KeyHistory

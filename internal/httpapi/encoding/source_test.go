@@ -223,9 +223,7 @@ func FuzzJSONRecord(f *testing.F) {
 			ValueBase64 []byte  `json:"value_base64"`
 		}
 		var ref []loose
-		if err := json.Unmarshal(original, &ref); err != nil {
-			t.Fatalf("%q: %v", original, err)
-		}
+		must.NoErrorf(t, json.Unmarshal(original, &ref), "%q", original)
 		if len(ref) != len(got) {
 			t.Fatalf("%q: %d records, want %d", original, len(got), len(ref))
 		}

@@ -27,9 +27,7 @@ func TestCopyFile(t *testing.T) {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				to := writeTemp(t, dir, []byte("0123456789"))
 				for _, c := range []struct{ at, pos, n int64 }{{5, 7, 2 << 20}, {0, 1, 3}, {8 << 20, 0, 1}, {3, 0, 0}} {
-					if err := copied(to, c.at, from, c.pos, c.n); err != nil {
-						t.Fatalf("%+v: %v", c, err)
-					}
+					must.NoErrorf(t, copied(to, c.at, from, c.pos, c.n), "%+v", c)
 					got := make([]byte, c.n)
 					if _, err := to.ReadAt(got, c.at); err != nil || !bytes.Equal(got, source[c.pos:c.pos+c.n]) {
 						t.Errorf("%+v: other bytes, %v", c, err)

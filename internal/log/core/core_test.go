@@ -226,9 +226,7 @@ func (b *bench) emittedKinds() (kinds []core.EffectKind) {
 
 func (b *bench) wantTold(kinds ...core.EffectKind) {
 	b.t.Helper()
-	if got := b.emittedKinds(); !slices.Equal(got, kinds) {
-		b.t.Fatalf("emitted %v, want %v", got, kinds)
-	}
+	must.EqualSlicesf(b.t, b.emittedKinds(), kinds, "emitted")
 }
 
 func (b *bench) fail(e core.Effect, out core.Outcome) {

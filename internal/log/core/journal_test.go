@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestSnapshotsOfAJournal counts the slots between two snapshots that the bytes to replay decide:
@@ -27,9 +29,7 @@ func TestSnapshotsOfAJournal(t *testing.T) {
 					t.Fatal("no snapshots")
 				}
 			}
-			if got := at[1] - at[0]; got != want {
-				t.Errorf("%d slots between two snapshots, want %d", got, want)
-			}
+			check.Equalf(t, at[1]-at[0], want, "slots between two snapshots")
 		})
 	}
 }
@@ -47,16 +47,12 @@ func TestPromptSlots(t *testing.T) {
 	for accepted := 0; b.core.Prompt(); accepted++ {
 		p := b.freeze(nil, one(-1))
 		b.settle()
-		if err := p.Appends[0].Err; err != nil {
-			t.Fatalf("prompt until append %d is rejected: %v", accepted, err)
-		}
+		must.NoErrorf(t, p.Appends[0].Err, "prompt until append %d is rejected", accepted)
 	}
 	for more := range 30 {
 		p := b.freeze(nil, one(-1))
 		b.settle()
-		if err := p.Appends[0].Err; err != nil {
-			t.Fatalf("the state is full %d slots after the last prompt one: %v", more, err)
-		}
+		must.NoErrorf(t, p.Appends[0].Err, "the state is full %d slots after the last prompt one", more)
 	}
 	held := b.core.State().Memory()
 	if b.core.Prompt() || held.Sum() < 20<<10 {

@@ -30,8 +30,6 @@ func TestSeenBeyond(t *testing.T) {
 		{"on another branch", core.Seen{Epoch: 1, Nonce: other, Slot: 3}, true},
 		{"in a forgotten epoch", core.Seen{Epoch: 0, Nonce: other, Slot: 3}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			check.Equalf(t, c.seen.Beyond(st), c.beyond, "Beyond")
-		})
+		t.Run(c.name, func(t *testing.T) { check.Equalf(t, c.seen.Beyond(st), c.beyond, "Beyond") })
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -80,9 +81,7 @@ func TestQuotasAreBounded(t *testing.T) {
 		c := &access.Change{Base: l.s.Access.Version, PutQuotas: []access.Quota{q}}
 		return l.s.Catalog().Propose(&state.Record{Kind: state.AccessChange, Access: c})
 	}
-	if err := propose(access.Quota{Principal: "p0", Requests: 2}); err != nil {
-		t.Errorf("a change of a quota: %v", err)
-	}
+	check.NoErrorf(t, propose(access.Quota{Principal: "p0", Requests: 2}), "a change of a quota")
 	if err := propose(access.Quota{Principal: "more", Requests: 2}); !errors.Is(err, state.ErrAccessFull) || !errors.Is(err, state.ErrOverBudget) {
 		t.Errorf("a further quota: %v", err)
 	}

@@ -93,16 +93,12 @@ func TestEpochsWithDataStay(t *testing.T) {
 	again := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(half)))(t)
 	other := &log{t, again}
 	verify(other, 1, 2, 3)
-	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {
-		t.Error("the fold from a snapshot gives another state")
-	}
+	check.Equalf(t, string(state.EncodeSnapshot(l.s)), string(state.EncodeSnapshot(other.s)), "the fold from a snapshot gives another state")
 	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 3}})
 	verify(l, 1, 2, 3) // 1: newest record of the other topic
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{2}}})
 	verify(l, 2)
 	l.must([]state.Record{{Kind: state.TopicDelete, Topic: record.ID{1}}})
 	verify(l)
-	if n := numbers(half); !slices.Equal(n, []uint32{0, 1, 2, 3}) {
-		t.Errorf("a view has changed: %v", n)
-	}
+	check.EqualSlicesf(t, numbers(half), []uint32{0, 1, 2, 3}, "a view has changed")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -50,9 +51,7 @@ func TestProducersAreBounded(t *testing.T) {
 	for _, l := range []*log{l, loaded} {
 		l.appends(1, state.ProducersMax, 1, 7)
 		// The eighth includes the new producer.
-		if n, want := l.known(1), state.ProducersMax+1-(state.ProducersMax+1)/8; n != want {
-			t.Fatalf("%d producers are known beyond the bound, want %d", n, want)
-		}
+		must.Equalf(t, l.known(1), state.ProducersMax+1-(state.ProducersMax+1)/8, "producers are known beyond the bound")
 		l.check(0, 8, true, nil)
 		l.check(0, 10, false, state.ErrSequenceGap)
 		l.check(99, 7, true, nil)
@@ -86,9 +85,7 @@ func TestDeletedTopicsForgetTheirProducers(t *testing.T) {
 	}
 	l.must([]state.Record{create(2, "b", 1)})
 	l.appends(2, 0, state.ProducersMax, 0)
-	if n := l.known(2); n != state.ProducersMax {
-		t.Errorf("%d producers are known, want %d", n, state.ProducersMax)
-	}
+	check.Equalf(t, l.known(2), state.ProducersMax, "producers are known")
 	l.appends(2, state.ProducersMax, 1, 0)
 	if n := l.known(2); n > state.ProducersMax {
 		t.Errorf("%d producers are known, the bound is %d", n, state.ProducersMax)

@@ -119,9 +119,7 @@ func TestApplyRefuses(t *testing.T) {
 			l := sample(t)
 			before := string(state.EncodeSnapshot(l.s))
 			err := l.data(c.recs, c.index...)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("error %v, want %q", err, c.want)
-			}
+			must.ErrorContains(t, err, c.want)
 			must.Equalf(t, string(state.EncodeSnapshot(l.s)), before, "the state changed")
 		})
 	}
@@ -188,9 +186,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	got := must.Get(state.DecodeSnapshot(b))(t)
 	must.Equalf(t, string(state.EncodeSnapshot(got)), string(b), "decoding gives another state")
 	h := (&log{t, got}).head(record.KindData)
-	if err := got.Apply(&h, nil, []record.IndexEntry{entry(1, 0, 6, 1)}); err != nil {
-		t.Fatalf("the decoded state does not accept the next slot: %v", err)
-	}
+	must.NoErrorf(t, got.Apply(&h, nil, []record.IndexEntry{entry(1, 0, 6, 1)}), "the decoded state does not accept the next slot")
 }
 
 func TestSnapshotDamageIsDetected(t *testing.T) {

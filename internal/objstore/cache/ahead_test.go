@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -53,9 +52,7 @@ func TestAheadIsFewLargeRequests(t *testing.T) {
 	} {
 		check.Equalf(t, c.FetchAhead(next, step.wanted, step.window), step.local, "step %d: local", i)
 		settled(c)
-		if gets := b.asked(); !slices.Equal(gets, step.gets) {
-			t.Errorf("step %d: requests %q, want %q", i, gets, step.gets)
-		}
+		check.EqualSlicesf(t, b.asked(), step.gets, "step %d: requests", i)
 	}
 	got, _, err := read(t.Context(), c, "a", objstore.Range{Offset: 2000, Length: 27_500})
 	if err != nil || string(got) != string(data[2000:]) {

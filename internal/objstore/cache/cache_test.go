@@ -134,9 +134,7 @@ func TestFewBlocksInMemoryDoNotHoldUpRequests(t *testing.T) {
 			wg.Go(func() { want(t, c, key, pattern(100, i)) })
 		}
 		synctest.Wait()
-		if asked := len(b.asked()); asked != asksMax {
-			t.Errorf("%d requests under way, want %d", asked, asksMax)
-		}
+		check.Equalf(t, len(b.asked()), asksMax, "requests under way")
 		close(gate)
 		wg.Wait()
 	})
@@ -312,9 +310,7 @@ func TestReadersKeepWhatTheyRead(t *testing.T) {
 		t.Errorf("reading continued after Forget and Close: %d bytes, %v", len(rest), err)
 	}
 	check.NoError(t, got.Body.Close())
-	if err := got.Body.Close(); err != nil {
-		t.Errorf("second close: %v", err)
-	}
+	check.NoErrorf(t, got.Body.Close(), "second close")
 }
 
 func TestConnectionGetsTheBytes(t *testing.T) {
@@ -416,9 +412,7 @@ func TestLeftoversOfACrash(t *testing.T) {
 		}
 	}
 	for file := range keep {
-		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
+		check.NoErrorf(t, check.Err(os.Stat(filepath.Join(dir, file))), "%s", file)
 	}
 }
 

@@ -66,9 +66,7 @@ func memoryDir(t *testing.T) string {
 	if err != nil {
 		return t.TempDir()
 	}
-	t.Cleanup(func() {
-		check.NoError(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { check.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
 
@@ -120,9 +118,7 @@ func (c *crash) try(what string, files image) {
 func (c *crash) answers(what string, tune tuning) {
 	for round := range 2 {
 		k, err := open(c.dir, c.b, c.o, tune)
-		if err != nil {
-			c.t.Fatalf("%s: open: %v", what, err)
-		}
+		must.NoErrorf(c.t, err, "%s: open", what)
 		for i := range 4 {
 			key := fmt.Sprintf("s0000/wal/%d", i)
 			for _, r := range []objstore.Range{objstore.Whole, {Offset: 60, Length: 10}} {
@@ -130,9 +126,7 @@ func (c *crash) answers(what string, tune tuning) {
 			}
 		}
 		used := k.Stats().Bytes
-		if err := k.Close(); err != nil {
-			c.t.Fatalf("%s: close: %v", what, err)
-		}
+		must.NoErrorf(c.t, k.Close(), "%s: close", what)
 		if got := c.regular(); got > c.o.Bytes && got > used {
 			c.t.Fatalf("%s: %d bytes on disk, %d counted, the bound is %d", what, got, used, c.o.Bytes)
 		}

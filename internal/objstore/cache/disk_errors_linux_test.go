@@ -17,9 +17,7 @@ func mount(t *testing.T, options string) (dir string) {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		t.Skipf("cannot mount a file system: %v", err)
 	}
-	t.Cleanup(func() {
-		check.NoError(t, syscall.Unmount(dir, 0))
-	})
+	t.Cleanup(func() { check.NoError(t, syscall.Unmount(dir, 0)) })
 	return dir
 }
 
@@ -82,9 +80,7 @@ func TestDisksOfEverySize(t *testing.T) {
 func TestFewDescriptors(t *testing.T) {
 	var before syscall.Rlimit
 	must.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
-	t.Cleanup(func() {
-		check.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
-	})
+	t.Cleanup(func() { check.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) })
 	dir, failures := t.TempDir(), uint64(0)
 	for spare := range uint64(10) {
 		must.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -86,9 +87,7 @@ func mustTune(t testing.TB, dir string, remote objstore.Store, o Options, tune t
 
 func mustClose(t testing.TB, c *Cache) {
 	t.Helper()
-	if err := c.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	check.NoErrorf(t, c.Close(), "close")
 }
 
 func read(ctx context.Context, s objstore.Store, key string, r objstore.Range) ([]byte, int64, error) {
@@ -105,9 +104,7 @@ func read(ctx context.Context, s objstore.Store, key string, r objstore.Range) (
 func want(t testing.TB, s objstore.Store, key string, data []byte) {
 	t.Helper()
 	got, size, err := read(t.Context(), s, key, objstore.Whole)
-	if err != nil {
-		t.Fatalf("get %s: %v", key, err)
-	}
+	must.NoErrorf(t, err, "get %s", key)
 	if !bytes.Equal(got, data) || size != int64(len(data)) {
 		t.Fatalf("get %s: %d bytes of %d with other content than the %d stored", key, len(got), size, len(data))
 	}

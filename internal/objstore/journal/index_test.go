@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestIndex compares an index with a sorted slice, over names that come and go in any order.
@@ -42,9 +45,7 @@ func TestIndex(t *testing.T) {
 			o.remove(want[0])
 			want = want[1:]
 		}
-		if len(o.chunks) != 0 {
-			t.Errorf("seed %d: %d chunks after all names were removed, want 0", seed, len(o.chunks))
-		}
+		check.Equalf(t, len(o.chunks), 0, "seed %d: chunks after all names were removed", seed)
 	}
 }
 
@@ -66,9 +67,7 @@ func checkPage(t *testing.T, o *index, want []string, rnd *rand.Rand) {
 			page = append(page, name)
 		}
 	}
-	if !slices.Equal(got, page) {
-		t.Fatalf("page(%q, %q) of %d names, at most %d:\ngot  %q\nwant %q", prefix, after, len(want), limit, got, page)
-	}
+	must.EqualSlicesf(t, got, page, "page(%q, %q) of %d names, at most %d:\ngot", prefix, after, len(want), limit)
 }
 
 // BenchmarkIndexRemove removes the older half of many names, 1,000 at a time as collection does.

@@ -316,12 +316,8 @@ func TestManyEventsExpireAtOnce(t *testing.T) {
 				got = append(got, show(e))
 				return nil
 			})
-			if err != nil {
-				t.Errorf("during append %d: %v", appends, err)
-			}
-			if want := []string{fmt.Sprintf(`live s {"metric":%d,"ttl":9999}`, live)}; !slices.Equal(got, want) {
-				t.Errorf("during append %d: got %q, want %q", appends, got, want)
-			}
+			check.NoErrorf(t, err, "during append %d", appends)
+			check.EqualSlicesf(t, got, []string{fmt.Sprintf(`live s {"metric":%d,"ttl":9999}`, live)}, "during append %d", appends)
 			if appends%5 == 0 {
 				live = appends
 				l.post(0, fmt.Sprintf(`live s {"metric":%d,"ttl":9999}`, live))

@@ -297,9 +297,7 @@ func ask(t *testing.T, x *Index, text string) (list []string) {
 
 func same(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Fatalf("%s: got\n%q, want\n%q", what, got, want)
-	}
+	must.EqualSlicesf(t, got, want, "%s: got", what)
 }
 
 // timed runs a test with simulated time.

@@ -15,9 +15,7 @@ func TestDeepestQuery(t *testing.T) {
 	flat := strings.Repeat("a and ", 682) + "b" // 4,093 bytes
 	for _, text := range []string{parentheses, strings.Repeat("not ", 64) + "a = 1", flat} {
 		q, err := query.Parse(text)
-		if err != nil {
-			t.Fatalf("%.100s: %v", text, err)
-		}
+		must.NoErrorf(t, err, "%.100s", text)
 		if e := with(fields{"a": 1, "b": 1})[0]; !q.Match(e) {
 			t.Errorf("%.100s does not match %v", text, e.fields)
 		}

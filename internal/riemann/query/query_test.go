@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/riemann/query"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // event is an event in memory. A value is a string, an int, a float64, a bool or nil.
@@ -180,9 +181,7 @@ func TestMatch(t *testing.T) {
 	for _, c := range matchCases {
 		t.Run(c.name, func(t *testing.T) {
 			q, err := query.Parse(c.text)
-			if err != nil {
-				t.Fatalf("%s: %v", c.text, err)
-			}
+			must.NoErrorf(t, err, "%s", c.text)
 			if q.String() != c.text {
 				t.Errorf("String is %s, want %s", q, c.text)
 			}

@@ -31,9 +31,7 @@ func body(t testing.TB, expr, events, at any) []byte {
 func ask(t *testing.T, text []byte) *Answer {
 	t.Helper()
 	q, err := Parse(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.NoErrorf(t, err, "%s", text)
 	a := must.Get(q.Answer(t.Context(), nil))(t)
 	return a
 }

@@ -20,9 +20,7 @@ func FuzzParseDefinition(f *testing.F) {
 			return
 		}
 		text, err := d.Encode()
-		if err != nil {
-			t.Fatalf("%+v: %v", d, err)
-		}
+		must.NoErrorf(t, err, "%+v", d)
 		again, err := ParseDefinition(key, text)
 		if err != nil || !again.SameResults(&d) {
 			t.Fatalf("%s decodes as %+v: %v", text, again, err)

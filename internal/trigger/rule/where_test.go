@@ -79,13 +79,9 @@ func TestFilterOfEvent(t *testing.T) {
 			continue
 		}
 		filter, err := driplang.ParseFilter(text + fmt.Sprintf(" AND event = %q", e.Name))
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		must.NoErrorf(t, err, "%s", text)
 		x, err := driplang.Parse(e.Name + "[" + text + "]")
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		must.NoErrorf(t, err, "%s", text)
 		p := must.Get(monitor.Compile(x, monitor.Options{}))(t)
 		want := p.Match(e.Name, e.Data) != 0
 		if got := filter.Match([]byte(value)); got != want {

@@ -174,9 +174,7 @@ func TestDamageIsFound(t *testing.T) {
 				tx.PutCursor(CursorKey{Topic: record.ID{1}}, Cursor{Next: 5}),
 				tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}))
 		})
-		if err := c.read(f); err != nil {
-			t.Fatalf("%s: before: %v", c.change, err)
-		}
+		must.NoErrorf(t, c.read(f), "%s: before", c.change)
 		f.Close()
 		db := must.Get(sql.Open("sqlite", path))(t)
 		if r, err := db.Exec(c.change); err != nil {

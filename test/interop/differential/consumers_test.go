@@ -26,9 +26,7 @@ func TestConsumerProtocol(t *testing.T) {
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
 	s := must.Get(startSeb(t.Context()))(t)
-	t.Cleanup(func() {
-		check.NoError(t, s.stop(context.Background()))
-	})
+	t.Cleanup(func() { check.NoError(t, s.stop(context.Background())) })
 	began := time.Now()
 	kafka, seb := newStory(t, "Kafka", k.address), newStory(t, "Seb", s.address)
 	for _, y := range []*story{kafka, seb} {
@@ -75,9 +73,7 @@ type hand struct {
 func newStory(t *testing.T, name, address string) *story {
 	t.Helper()
 	c, err := dial(address)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	must.NoErrorf(t, err, "%s", name)
 	t.Cleanup(func() { _ = c.Close() })
 	nonce := nonceNow()
 	return &story{t: t, c: c, group: "group-" + nonce, topic: "topic-" + nonce}

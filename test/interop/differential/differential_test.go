@@ -169,9 +169,7 @@ func oneSeed(t *testing.T, k *peer, seed uint64, steps func(*run) error) (*run, 
 	t.Helper()
 	ctx := context.Background()
 	s := must.Get(startSeb(ctx))(t)
-	defer func() {
-		check.NoError(t, s.stop(ctx))
-	}()
+	defer func() { check.NoError(t, s.stop(ctx)) }()
 	r := must.Get(newRun(seed, nonceNow(), k.address, s.address))(t)
 	defer r.close()
 	return r, steps(r)
