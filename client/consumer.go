@@ -244,7 +244,9 @@ func (k *Consumer) Next(ctx context.Context) (Message, error) {
 			if r != nil {
 				return Message{Record: r, Partition: k.current.partition}, nil
 			}
-			k.exhausted()
+			if next := k.current.f.ResumeOffset(); next > k.current.from {
+				k.finish(k.current.partition, next)
+			}
 			k.current.done <- err
 			k.current = nil
 		}
@@ -297,13 +299,6 @@ func (k *Consumer) Records(ctx context.Context) iter.Seq2[Message, error] {
 func (k *Consumer) Done() {
 	if k.current != nil && k.current.next > 0 {
 		k.finish(k.current.partition, k.current.next)
-	}
-}
-
-// exhausted finishes the offsets at the end of an answer that have no record.
-func (k *Consumer) exhausted() {
-	if next := k.current.f.ResumeOffset(); next > k.current.from {
-		k.finish(k.current.partition, next)
 	}
 }
 

@@ -255,19 +255,14 @@ func (s *sentBody) attach(req *http.Request) *http.Request {
 	}
 	req.ContentLength = int64(len(s.data))
 	if len(s.data) <= smallBytes {
-		return s.attachCopy(req)
+		data := bytes.Clone(s.data)
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+		req.Body, _ = req.GetBody()
+		return s.watch(req)
 	}
 	req.Body = &bodyReader{s: s}
 	req.GetBody = func() (io.ReadCloser, error) { return &bodyReader{s: s}, nil }
 	return req
-}
-
-// attachCopy makes a copy of the data the body.
-func (s *sentBody) attachCopy(req *http.Request) *http.Request {
-	data := bytes.Clone(s.data)
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
-	req.Body, _ = req.GetBody()
-	return s.watch(req)
 }
 
 // watch notes when there is a connection. From then on all of a small request may have been sent.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -145,15 +146,9 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.BatchBytes == 0 {
-		l.BatchBytes = DefaultBatchBytes
-	}
-	if l.DecompressedBytes == 0 {
-		l.DecompressedBytes = DefaultDecompressedBytes
-	}
-	if l.Ratio == 0 {
-		l.Ratio = DefaultRatio
-	}
+	l.BatchBytes = cmp.Or(l.BatchBytes, DefaultBatchBytes)
+	l.DecompressedBytes = cmp.Or(l.DecompressedBytes, DefaultDecompressedBytes)
+	l.Ratio = cmp.Or(l.Ratio, DefaultRatio)
 	return l
 }
 

@@ -4,6 +4,7 @@
 package campaign
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -132,9 +133,7 @@ func NewPlan(s Settings) (*Plan, error) {
 			s.Repeats = repeatsLong
 		}
 	}
-	if s.Budget == 0 {
-		s.Budget = budgetDefault
-	}
+	s.Budget = cmp.Or(s.Budget, budgetDefault)
 	switch {
 	case s.Repeats < 1 || s.Repeats > repeatsMax:
 		return nil, fmt.Errorf("%w: repeats: want 1 to %d, given %d", errSettings, repeatsMax, s.Repeats)

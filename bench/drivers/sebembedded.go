@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"encoding/json"
@@ -30,9 +31,7 @@ func openSebEmbedded(ctx context.Context, c sut.Config) (sut.System, error) {
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	if o.Bucket == "" {
-		o.Bucket = "mem:"
-	}
+	o.Bucket = cmp.Or(o.Bucket, "mem:")
 	s.options = o
 	var err error
 	s.broker, err = seb.Open(ctx, o)
@@ -327,9 +326,7 @@ func bucketOf(told string, pid int, settings map[string]string) (string, error) 
 		return "s3://" + list["s3-bucket"], nil
 	}
 	dir := list["data-dir"]
-	if dir == "" {
-		dir = dataDirDefault
-	}
+	dir = cmp.Or(dir, dataDirDefault)
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join("/proc", strconv.Itoa(pid), "cwd", dir)
 	}
@@ -367,9 +364,7 @@ func (s *sebHTTP) useLocal(dir string) {
 		return
 	}
 	s.c.Address = a.Address
-	if s.key == "" {
-		s.key = a.Key
-	}
+	s.key = cmp.Or(s.key, a.Key)
 	if s.bucket == "" && s.c.PID == 0 {
 		s.bucket = a.Bucket
 	}

@@ -4,6 +4,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,9 +183,7 @@ func (r *run) connect(ctx context.Context) error {
 		}
 		r.res.System = info
 	}
-	if r.res.System.PID == 0 {
-		r.res.System.PID = r.o.Target.PID
-	}
+	r.res.System.PID = cmp.Or(r.res.System.PID, r.o.Target.PID)
 	r.pid.Store(int64(r.res.System.PID))
 	for i := range r.w.Faults {
 		if r.w.Faults[i].NeedsPID() && r.pid.Load() <= 1 {
@@ -353,9 +352,7 @@ func OpenHost(ctx context.Context, o Options) (*Host, error) {
 			return nil, errors.Join(fmt.Errorf("set up: %w", err), h.Close(ctx))
 		}
 	}
-	if h.info.PID == 0 {
-		h.info.PID = o.Target.PID
-	}
+	h.info.PID = cmp.Or(h.info.PID, o.Target.PID)
 	return h, nil
 }
 

@@ -3,6 +3,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,12 +130,8 @@ func (o Options) resolve() (*Options, error) {
 		}
 		o.Repository = root
 	}
-	if o.Cache == "" {
-		o.Cache = filepath.Join(o.Repository, "bench", ".cache")
-	}
-	if o.Data == "" {
-		o.Data = filepath.Join(o.Cache, "run")
-	}
+	o.Cache = cmp.Or(o.Cache, filepath.Join(o.Repository, "bench", ".cache"))
+	o.Data = cmp.Or(o.Data, filepath.Join(o.Cache, "run"))
 	for _, dir := range []*string{&o.Repository, &o.Cache, &o.Data} {
 		if *dir == "" {
 			continue

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -68,9 +69,7 @@ func (l *Line) row(curve string, percentiles []float64) []string {
 		row = append(row, "–", "–")
 	}
 	faults := strings.Join(l.Faults(), ", ")
-	if faults == "" {
-		faults = "nothing"
-	}
+	faults = cmp.Or(faults, "nothing")
 	return append(row, faults)
 }
 

@@ -3,6 +3,7 @@
 package result
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -286,9 +287,7 @@ func ThisTool(version string) Tool {
 			t.Modules[m.Path] = m.Replace.Version
 		}
 	}
-	if t.Version == "" {
-		t.Version = info.Main.Version
-	}
+	t.Version = cmp.Or(t.Version, info.Main.Version)
 	return t
 }
 

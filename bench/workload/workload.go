@@ -4,6 +4,7 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -86,9 +87,7 @@ const inFlightDefault = 20_000
 // publishers. The default of InFlight is as many messages as fit 256 MiB, at most 20,000.
 func (w *Workload) Window() int {
 	n := w.InFlight
-	if n == 0 {
-		n = min(inFlightDefault, InFlightBytes/max(w.Size.Max(), 1))
-	}
+	n = cmp.Or(n, min(inFlightDefault, InFlightBytes/max(w.Size.Max(), 1)))
 	if w.Loop == Closed {
 		n = w.Publishers
 	}

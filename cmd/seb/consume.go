@@ -59,7 +59,8 @@ other JSON values they are the members of the value. A terminal shows how many r
 	f.BoolVarP(&c.follow, "follow", "f", false, "continue with new records")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after N records (0: no limit)")
 	f.StringVar(&c.format, "format", "value", "value (one per line), raw (values without newlines), key-value (key TAB value), json (one object per line)")
-	c.filter.register(cmd)
+	cmd.Flags().StringVarP(&c.filter.where, "where", "w", "", `only records whose value satisfies a filter of driplang (e.g. 'amount > 100 AND event = "purchase"')`)
+	cmd.Flags().StringVar(&c.filter.contains, "contains", "", "only records whose key or value contains this text")
 	return cmd
 }
 
@@ -299,14 +300,6 @@ type consumeFilter struct {
 	bar             *progress.Bar // of the present partition; nil: none
 }
 
-func (f *consumeFilter) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.where, "where", "w", "", `only records whose value satisfies a filter of driplang (e.g. 'amount > 100 AND event = "purchase"')`)
-	cmd.Flags().StringVar(&f.contains, "contains", "", "only records whose key or value contains this text")
-}
-
-// given reports whether there is a filter.
-func (f *consumeFilter) given() bool { return f.where != "" || f.contains != "" }
-
 // check reports what is wrong with the flags.
 func (f *consumeFilter) check(cmd *cobra.Command, group string) error {
 	for _, name := range []string{"where", "contains"} {
@@ -331,7 +324,7 @@ func (f *consumeFilter) check(cmd *cobra.Command, group string) error {
 // options adds the filter to the read of a partition. Records that were found are on the screen
 // before the progress bar.
 func (f *consumeFilter) options(o *client.ReadOptions, flush func() error) {
-	if !f.given() {
+	if f.where == "" && f.contains == "" {
 		return
 	}
 	o.Where, o.Contains = f.where, []byte(f.contains)

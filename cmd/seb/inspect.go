@@ -44,7 +44,27 @@ A bucket in a folder keeps the commit objects of an epoch in journal files. Of s
 offsets and sizes of the objects in it, with --records also their content. It also shows what the other files of a journal are.`,
 		Example: "  seb inspect s0000/wal/0000000001-.../00000000000000000000 --records\n  seb inspect 000000000000.record_batch",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+				return usageError{err}
+			}
+			d := dump{w: cmd.OutOrStdout(), records: i.records, bytes: i.bytes}
+			if file := i.journalFile(name); file != "" {
+				if err := d.journal(file); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				return nil
+			}
+			b, err := i.read(cmd.Context(), name)
+			if err != nil {
+				return err
+			}
+			if err := d.object(name, b); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&i.bucket, "bucket", "", "bucket of the key: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
@@ -52,27 +72,6 @@ offsets and sizes of the objects in it, with --records also their content. It al
 	f.BoolVarP(&i.records, "records", "a", false, "also print the records")
 	f.IntVarP(&i.bytes, "dump-record-bytes", "b", 64, "bytes to print of each record (0: all)")
 	return cmd
-}
-
-func (i *inspectFlags) run(cmd *cobra.Command, name string) error {
-	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
-		return usageError{err}
-	}
-	d := dump{w: cmd.OutOrStdout(), records: i.records, bytes: i.bytes}
-	if file := i.journalFile(name); file != "" {
-		if err := d.journal(file); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	}
-	b, err := i.read(cmd.Context(), name)
-	if err != nil {
-		return err
-	}
-	if err := d.object(name, b); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }
 
 // journalFile returns the path of a file of a journal, which is given as a path or by its name in the

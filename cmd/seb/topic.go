@@ -46,11 +46,6 @@ type specFlags struct {
 	settings   []string
 }
 
-func (s *specFlags) register(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&s.partitions, "partitions", 0, "number of partitions (0: one for a new topic, else unchanged)")
-	cmd.Flags().StringArrayVarP(&s.settings, "setting", "s", nil, "a setting, such as retention-time=7d; an empty value removes it")
-}
-
 func (s *specFlags) spec() (client.TopicSpec, error) {
 	out := client.TopicSpec{Partitions: s.partitions, Settings: map[string]string{}}
 	for _, kv := range s.settings {
@@ -190,7 +185,8 @@ func keepsLess(now, changes map[string]string) string {
 // newTopicPut sets the action of cmd: put a topic with its flags, and show the result.
 func newTopicPut(r *remote, put func(*cobra.Command, *client.Client, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
 	var s specFlags
-	s.register(cmd)
+	cmd.Flags().IntVar(&s.partitions, "partitions", 0, "number of partitions (0: one for a new topic, else unchanged)")
+	cmd.Flags().StringArrayVarP(&s.settings, "setting", "s", nil, "a setting, such as retention-time=7d; an empty value removes it")
 	asJSON := jsonFlag(cmd)
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

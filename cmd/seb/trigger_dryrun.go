@@ -52,7 +52,9 @@ are read too, because they are the history of the expression. A large history ne
 		},
 	}
 	f.register(cmd)
-	o.register(cmd)
+	cmd.Flags().StringVar(&o.since, "since", "", "only firings from then on: an age (e.g. 24h, 30d) or a time (2027-01-31T00:00:00Z)")
+	cmd.Flags().StringVar(&o.until, "until", "", "only firings before then: an age or a time")
+	cmd.Flags().IntVar(&o.sample, "sample", 1, "evaluate one of so many entities, and estimate the number of all firings")
 	asJSON = jsonFlag(cmd)
 	return cmd
 }
@@ -62,12 +64,6 @@ type dryRunFlags struct {
 	since, until string
 	sample       int
 	bar          *progress.Bar // nil: none
-}
-
-func (f *dryRunFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.since, "since", "", "only firings from then on: an age (e.g. 24h, 30d) or a time (2027-01-31T00:00:00Z)")
-	cmd.Flags().StringVar(&f.until, "until", "", "only firings before then: an age or a time")
-	cmd.Flags().IntVar(&f.sample, "sample", 1, "evaluate one of so many entities, and estimate the number of all firings")
 }
 
 // options returns the options of the flags, with a progress bar if w is a terminal.

@@ -102,9 +102,7 @@ func New(o Options) *Authority {
 	if a.now == nil {
 		a.now = time.Now
 	}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	began := a.now()
 	a.meters = newMeters(func() int64 { return int64(a.now().Sub(began)) }, cmp.Or(o.Metrics, metrics.NewSet()))
 	a.rootID.a = a

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -202,9 +203,7 @@ func (a *Authority) ChangeRules(ctx context.Context, by *Identity, put, remove [
 // CheckRule checks that a rule can match something, and writes its host in canonical form. The error
 // is a *state.InvalidError.
 func CheckRule(r *access.Rule) error {
-	if r.Host == "" {
-		r.Host = access.Any
-	}
+	r.Host = cmp.Or(r.Host, access.Any)
 	if r.Host != access.Any {
 		host, err := netip.ParseAddr(r.Host)
 		if err != nil {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/asn1"
 	"errors"
@@ -222,9 +223,7 @@ func nameOfCertificate(cert *x509.Certificate) (string, error) {
 			} else {
 				value = fmt.Sprintf("#%x", a.Value.FullBytes)
 			}
-			if keyword == "" {
-				keyword = a.Type.String()
-			}
+			keyword = cmp.Or(keyword, a.Type.String())
 			b.WriteString(keyword + "=" + value)
 		}
 	}
@@ -346,9 +345,7 @@ func onlyIf(given bool, name string) []string {
 // error is a *state.InvalidError.
 func ParseRule(r *api.Rule) (out access.Rule, err error) {
 	out = access.Rule{Principal: r.Principal, Deny: r.Deny, Host: r.Host}
-	if out.Host == "" {
-		out.Host = access.Any
-	}
+	out.Host = cmp.Or(out.Host, access.Any)
 	if out.Resource, err = access.ParseResourceType(r.Resource); err != nil {
 		return out, invalid("resource", "%v", err)
 	}

@@ -46,12 +46,6 @@ type aheadReader struct {
 	used         time.Time
 }
 
-func newReadAhead(s objstore.Store) *readAhead {
-	a := &readAhead{}
-	a.store, _ = objstore.As[objstore.Ahead](s)
-	return a
-}
-
 // find returns the reader that continues at an offset, or nil.
 func (a *readAhead) find(part partKey, offset int64) *aheadReader {
 	if a.store == nil {

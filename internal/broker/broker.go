@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // Broker is one shard's broker on a bucket. Its methods may be called concurrently.
@@ -71,12 +72,13 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		opt: o, met: newMeters(&o),
 		topics: make(chan struct{}, 1), terms: newTerms(), fresh: newFreshness(), end: newFreshness(), closing: make(chan struct{}),
 	}
-	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
+	b.tail = &tail{class: o.Budget.Class(budget.Tail), met: b.met, objects: map[slotKey]*log.Object{}}
 	b.waiters = newWaiters(b.met)
 	b.reader = openRanges(rangesOptions{
 		Store: o.Store, Budget: o.Budget, Elsewhere: b.LedElsewhere, Timeout: cmp.Or(o.Timeouts.Read, readTimeout), PerMiB: cmp.Or(o.Timeouts.PerMiB, readPerMiB), Share: o.ShareReads, Metrics: o.Metrics,
 	})
-	b.ahead = newReadAhead(o.Store)
+	b.ahead = &readAhead{}
+	b.ahead.store, _ = objstore.As[objstore.Ahead](o.Store)
 	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Standby: o.Standby, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), RaiseMax: o.RaiseMax, Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,

@@ -22,7 +22,7 @@ func (b *Broker) IndexedTopics() (ids []record.ID, known bool) {
 	b.log.Read(func(s *state.State) {
 		known = true
 		for _, t := range s.Topics() {
-			if indexed(t) {
+			if len(t.Settings) > 0 && state.Resolve(t.Settings).KeyIndex {
 				ids = append(ids, t.ID)
 			}
 		}
@@ -75,11 +75,6 @@ func (b *Broker) appendIndexed(list []follow.Partition, t *state.Topic) []follow
 		})
 	}
 	return list
-}
-
-// indexed reports whether a topic has a key-index.
-func indexed(t *state.Topic) bool {
-	return len(t.Settings) > 0 && state.Resolve(t.Settings).KeyIndex
 }
 
 // Origin returns the nonce of the epoch in which an offset was committed; zero if that is not

@@ -28,10 +28,6 @@ type tail struct {
 	cleared bool
 }
 
-func newTail(class *budget.Class, met *meters) *tail {
-	return &tail{class: class, met: met, objects: map[slotKey]*log.Object{}}
-}
-
 // add keeps a committed object, if there is room for it.
 func (t *tail) add(c *log.Committed) {
 	t.mu.Lock()

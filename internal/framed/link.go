@@ -63,7 +63,11 @@ func (l *link) run(ctx context.Context) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		l.finish(ctx)
+		// Answer requests in order until the queue is closed.
+		alive := true
+		for p := range l.queue {
+			alive = l.complete(ctx, p, alive)
+		}
 	}()
 	err := l.read(ctx)
 	if err != nil && !errors.Is(err, errDone) && ctx.Err() == nil {
@@ -337,14 +341,6 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// finish answers requests in order until the queue is closed.
-func (l *link) finish(ctx context.Context) {
-	alive := true
-	for p := range l.queue {
-		alive = l.complete(ctx, p, alive)
-	}
 }
 
 // complete answers a request, if the connection is alive, and frees it. It reports whether the

@@ -48,7 +48,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.mu.Lock()
 	if s.draining {
 		s.mu.Unlock()
-		return ignoreClosed(l.Close())
+		err := l.Close()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		return err
 	}
 	s.listener = l
 	s.mu.Unlock()
@@ -250,11 +254,4 @@ func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.links)
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
 }

@@ -108,7 +108,7 @@ func assignUniformly(members []*consumer, topics []topic) {
 		moved = false
 		for i := range all {
 			p := &all[i]
-			to := leastLoaded(p.topic.members)
+			to := slices.MinFunc(p.topic.members, func(a, b *consumer) int { return cmp.Compare(a.load, b.load) })
 			if p.owner != nil && p.owner.load-to.load < 2 {
 				continue
 			}
@@ -149,10 +149,6 @@ func keepTargets(members []*consumer, topics []topic) {
 	for _, m := range members {
 		m.target = m.target.filter(func(p Partition) bool { return p.Number < counts[reader{p.Topic, m}] })
 	}
-}
-
-func leastLoaded(members []*consumer) *consumer {
-	return slices.MinFunc(members, func(a, b *consumer) int { return cmp.Compare(a.load, b.load) })
 }
 
 // Partition is a partition of a topic.

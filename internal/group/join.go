@@ -29,15 +29,10 @@ func (c *Core) check(r *JoinRequest) Code {
 		return InvalidGroupID
 	case r.SessionTimeout < c.cfg.SessionMin || r.SessionTimeout > c.cfg.SessionMax:
 		return InvalidSessionTimeout
-	case r.dataBytes() > c.cfg.MemberBytesMax:
+	case int64(len(r.Instance)+len(r.Client)+len(r.Host))+protocolBytes(r.Protocols) > c.cfg.MemberBytesMax:
 		return GroupMaxSizeReached
 	}
 	return OK
-}
-
-// dataBytes is the size of the data that a member sends about itself, in bytes.
-func (r *JoinRequest) dataBytes() int64 {
-	return int64(len(r.Instance)+len(r.Client)+len(r.Host)) + protocolBytes(r.Protocols)
 }
 
 // joinNew handles a request without a member ID. The answer is the returned code, or is sent to out

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,9 +76,7 @@ func (a *API) tokenOf(p *access.Principal, rules []access.Rule) *api.Token {
 		ID: p.ID, Issuer: p.Issuer, Created: instantOfMicros(p.Created), Expires: instantOfMicros(p.Expires), Secrets: []api.TokenSecret{},
 		Rules: auth.WireRules(rules),
 	}
-	if out.Issuer == "" {
-		out.Issuer = access.RootID
-	}
+	out.Issuer = cmp.Or(out.Issuer, access.RootID)
 	for i := range p.Secrets {
 		s := &p.Secrets[i]
 		secret := api.TokenSecret{

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -106,9 +107,7 @@ func (t *topicStream) confirm(ctx context.Context) error {
 		}
 		t.next = append(t.next, at)
 	}
-	if t.MaxBytes == 0 {
-		t.MaxBytes = fetchMax
-	}
+	t.MaxBytes = cmp.Or(t.MaxBytes, fetchMax)
 	t.Edge = "" // there is no single offset for the headers
 	return nil
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -119,9 +120,7 @@ func (s *Server) dial(ctx context.Context, leader *cluster.Registration) (*leade
 	l := &leaderConn{raw}
 	if s.o.Port.Secure() {
 		config := s.o.ClusterTLS.Clone()
-		if config == nil {
-			config = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
+		config = cmp.Or(config, &tls.Config{MinVersion: tls.VersionTLS12})
 		config.ServerName = host
 		l.Conn = tls.Client(raw, config)
 	}

@@ -30,9 +30,6 @@ type Encoder struct {
 	count int
 }
 
-// reset starts another block in the same memory.
-func (x *Encoder) reset() { *x = Encoder{buf: x.buf[:0]} }
-
 // Add adds the next entry, whose key it references until the next call.
 func (x *Encoder) Add(e *RunEntry) {
 	flags := e.Flags

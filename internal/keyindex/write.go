@@ -242,7 +242,7 @@ func (w *Writer) close(level int) error {
 	}
 	fence := l.fence
 	fence.Time, fence.Flags = int64(l.blocks), 0
-	l.enc.reset()
+	l.enc = Encoder{buf: l.enc.buf[:0]} // in the same memory
 	l.blocks++
 	if level+1 == levelsMax {
 		if l.blocks > 1 {

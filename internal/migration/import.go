@@ -151,15 +151,22 @@ func (i *importing) all(ctx context.Context) error {
 			break
 		}
 		if err != nil {
-			return i.flushThen(ctx, err)
+			if sendErr := i.flush(ctx); sendErr != nil {
+				return fmt.Errorf("%w (and after that: %w)", err, sendErr)
+			}
+			return err
 		}
 		for n := range f.Len() {
 			r := record.Record{Timestamp: floorMillis(f.Time), Value: f.Value(n)}
 			switch {
 			case at >= i.begin:
-				if err := i.add(ctx, r); err != nil {
-					return err
+				if len(i.chunk) > 0 && i.bytes+len(r.Value) > chunkBytes || len(i.chunk) >= chunkRecords {
+					if err := i.flush(ctx); err != nil {
+						return err
+					}
 				}
+				i.chunk = append(i.chunk, r)
+				i.bytes += len(r.Value)
 			case at >= first && i.existing[at-first] != fingerprintOf(&r):
 				return i.notOurs(at)
 			}
@@ -172,31 +179,12 @@ func (i *importing) all(ctx context.Context) error {
 	return i.flush(ctx)
 }
 
-// flushThen stores the collected records before an error ends the import.
-func (i *importing) flushThen(ctx context.Context, err error) error {
-	if sendErr := i.flush(ctx); sendErr != nil {
-		return fmt.Errorf("%w (and after that: %w)", err, sendErr)
-	}
-	return err
-}
-
 func floorMillis(micros int64) int64 {
 	ms := micros / 1000
 	if micros%1000 < 0 {
 		ms--
 	}
 	return ms
-}
-
-func (i *importing) add(ctx context.Context, r record.Record) error {
-	if len(i.chunk) > 0 && i.bytes+len(r.Value) > chunkBytes || len(i.chunk) >= chunkRecords {
-		if err := i.flush(ctx); err != nil {
-			return err
-		}
-	}
-	i.chunk = append(i.chunk, r)
-	i.bytes += len(r.Value)
-	return nil
 }
 
 // flush stores the chunk at exactly its offsets.

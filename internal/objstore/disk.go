@@ -95,7 +95,7 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 			folderSync: (*os.File).Sync, move: moveNoReplace,
 		},
 	}
-	d.folders = newFolderCache(d.makeFolder)
+	d.folders = &folderCache{make: d.makeFolder, open: map[string]*folder{}}
 	d.sizes, d.inline = journalSizes()
 	d.handles.base, d.handles.root = base, root
 	d.close = sync.OnceValue(func() error {

@@ -53,7 +53,7 @@ func (l *lazyTemp) open(root *os.Root) (*tempFolder, error) {
 
 func (l *lazyTemp) close(root *os.Root) error {
 	if t := l.folder.Load(); t != nil {
-		return t.close(root)
+		return errors.Join(root.RemoveAll(t.path), t.file.Close())
 	}
 	return nil
 }
@@ -110,10 +110,6 @@ func (t *tempFolder) name() string { return strconv.FormatUint(t.next.Add(1), 36
 // remove deletes a temporary file if it still exists. The next open removes remaining files.
 func (t *tempFolder) remove(name string) {
 	_ = unix.Unlinkat(int(t.file.Fd()), name, 0)
-}
-
-func (t *tempFolder) close(root *os.Root) error {
-	return errors.Join(root.RemoveAll(t.path), t.file.Close())
 }
 
 // sweepTemp removes the folders of processes that have ended.
@@ -193,10 +189,6 @@ type folder struct {
 	users   int
 	lastUse uint64
 	dropped bool // removed from the cache: the last user closes it
-}
-
-func newFolderCache(makeFolder func(string) (*os.File, error)) *folderCache {
-	return &folderCache{make: makeFolder, open: map[string]*folder{}}
 }
 
 // acquire returns the open folder; the caller releases it.

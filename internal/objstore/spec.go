@@ -126,9 +126,6 @@ func parseS3(address string, p parameters) (Spec, error) {
 	return Spec{Kind: KindS3, S3: o}, errors.Join(styleErr, sumErr, o.Validate())
 }
 
-// Local reports whether reads cost no request, so that a cache in front of the store is useless.
-func (s Spec) Local() bool { return s.Kind != KindS3 }
-
 // Open opens the store.
 func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
 	switch s.Kind {

@@ -45,7 +45,6 @@ func TestSpecs(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v", spec, got, err)
 		}
-		check.Equalf(t, got.Local(), want.Kind != objstore.KindS3, "%s: local", spec)
 	}
 }
 

@@ -129,19 +129,14 @@ func (l *Latency) record(m Measure, took time.Duration, now time.Time) {
 	for _, h := range []*hdrhistogram.PackedHistogram{l.all[m], l.ring[m][l.last]} {
 		v := us
 		if h.Populated() >= l.fine && h.CountAtValue(us) == 0 {
-			v = coarse(us)
+			step := int64(1) // v is us rounded up, by at most 1/32
+			for us/step >= 64 {
+				step *= 2
+			}
+			v = min((us+step-1)/step*step, latencyMax.Microseconds())
 		}
 		_ = h.RecordValue(v) // in range
 	}
-}
-
-// coarse rounds a time up, by at most 1/32.
-func coarse(us int64) int64 {
-	step := int64(1)
-	for us/step >= 64 {
-		step *= 2
-	}
-	return min((us+step-1)/step*step, latencyMax.Microseconds())
 }
 
 // turn begins a new slice if the present one is over.

@@ -199,9 +199,6 @@ func (w *worker) checkStart(ctx context.Context, l *live, at int64) (more bool, 
 	return !l.startChecked, err
 }
 
-// ready reports whether the instants of a topic are complete up to the log's time.
-func (w *worker) ready(topic record.ID) bool { return w.complete[topic] == w.pos.Complete() }
-
 // pruneEvery is the interval at which pruning starts again with the first firing, because more
 // firings may be prunable.
 const pruneEvery = int64(24 * time.Hour / time.Millisecond)

@@ -81,14 +81,6 @@ func (w *worker) serve(l *live) {
 	}
 }
 
-// reindex rebuilds the index of all triggers.
-func (w *worker) reindex() {
-	w.index = map[record.ID]map[string][]*live{}
-	for _, l := range w.live {
-		w.serve(l)
-	}
-}
-
 func byID(l *live, id string) int { return cmp.Compare(l.ID, id) }
 
 func (w *worker) search(id string) (i int, there bool) {

@@ -198,8 +198,10 @@ func (r *eventPass) apply(tx *store.Tx) error {
 	if err := r.each(r.p, r.parse); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
-	if err := r.fetch(); err != nil {
-		return err
+	for _, keys := range r.wanted {
+		if err := r.rows.fetch(r.tx, keys); err != nil {
+			return err
+		}
 	}
 	for i := range r.parsed {
 		if i > 0 && (r.rows.bytes > r.rows.limit || r.left <= 0) { // above the estimate
@@ -275,16 +277,6 @@ func (r *eventPass) parse(rec *record.Record, stamped bool) error {
 		}
 	}
 	r.parsed = append(r.parsed, p)
-	return nil
-}
-
-// fetch reads the needed rows.
-func (r *eventPass) fetch() error {
-	for _, keys := range r.wanted {
-		if err := r.rows.fetch(r.tx, keys); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

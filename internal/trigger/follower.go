@@ -255,16 +255,13 @@ func (w *worker) eachFrom(p *piece, from int64, f func(r *record.Record, stamped
 	return nil
 }
 
-// saveCursor stores the end of the piece, in its transaction.
-func (p *piece) saveCursor(tx *store.Tx) error { return tx.PutCursor(p.key, p.cursor) }
-
 // apply runs a transaction over the records of a piece, and advances the cursor past it.
 func (w *worker) apply(ctx context.Context, p *piece, change func(tx *store.Tx) error) error {
 	err := w.f.Update(ctx, func(tx *store.Tx) error {
 		if err := change(tx); err != nil {
 			return err
 		}
-		return p.saveCursor(tx)
+		return tx.PutCursor(p.key, p.cursor)
 	})
 	if err == nil {
 		w.cursors[p.key] = p.cursor

@@ -101,7 +101,10 @@ func (w *worker) rebind() (added bool) {
 		}
 	}
 	if added {
-		w.reindex()
+		w.index = map[record.ID]map[string][]*live{}
+		for _, l := range w.live {
+			w.serve(l)
+		}
 	}
 	return added
 }

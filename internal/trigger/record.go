@@ -95,7 +95,7 @@ func (w *worker) send(ctx context.Context, recs []record.Record) error {
 func (w *worker) untilTick(now time.Time) time.Duration {
 	due := int64(math.MaxInt64)
 	for _, l := range w.live {
-		if l.status != store.Joined || !w.ready(l.Events) {
+		if l.status != store.Joined || w.complete[l.Events] != w.pos.Complete() {
 			continue
 		}
 		due = min(due, l.due)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -326,9 +327,7 @@ func seb(bucket string) func(context.Context, *options, string) (*broker, error)
 	return func(_ context.Context, o *options, dir string) (*broker, error) {
 		const key = "speed-key-0123456789"
 		store := bucket
-		if store == "" {
-			store = filepath.Join(dir, "bucket")
-		}
+		store = cmp.Or(store, filepath.Join(dir, "bucket"))
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err

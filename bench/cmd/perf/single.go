@@ -176,9 +176,7 @@ func (c *singleConn) do(request []byte) error {
 		if text == "" {
 			break
 		}
-		if status == "" {
-			status = text
-		}
+		status = cmp.Or(status, text)
 		if v, ok := strings.CutPrefix(text, "Content-Length: "); ok {
 			if length, err = strconv.Atoi(v); err != nil {
 				return fmt.Errorf("length of an answer: %w", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,18 +131,12 @@ func (c *campaignFlags) places() (err error) {
 		return err
 	}
 	results := filepath.Join(c.root, "bench", "results")
-	if c.results == "" {
-		c.results = filepath.Join(results, "raw")
-	}
+	c.results = cmp.Or(c.results, filepath.Join(results, "raw"))
 	if c.document == "" {
 		c.document = filepath.Join(c.root, "docs", "reports", "latency-figures.md")
-		if c.summary == "" {
-			c.summary = filepath.Join(results, "summary.json")
-		}
+		c.summary = cmp.Or(c.summary, filepath.Join(results, "summary.json"))
 	}
-	if c.pictures == "" {
-		c.pictures = c.document[:len(c.document)-len(filepath.Ext(c.document))]
-	}
+	c.pictures = cmp.Or(c.pictures, c.document[:len(c.document)-len(filepath.Ext(c.document))])
 	_, err = os.Stat(c.document) // before hours of measuring
 	return err
 }

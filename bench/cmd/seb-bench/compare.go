@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -288,9 +289,7 @@ func (s *session) max(ctx context.Context, o load.Search, long time.Duration) er
 			return s.measure(ctx, w, t)
 		}
 		o.Tried = func(rate workload.Rate, why string) {
-			if why == "" {
-				why = "holds"
-			}
+			why = cmp.Or(why, "holds")
 			fmt.Fprintf(s.print, "%s at %v/s: %s\n", t.Name(), rate, why)
 		}
 		rate, err := o.Max(ctx)

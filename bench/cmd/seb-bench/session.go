@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,9 +155,7 @@ func (s *session) open(cmd *cobra.Command, args []string) error {
 	if !s.quiet {
 		s.view = newView(cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr()), 5*time.Second)
 	}
-	if s.out == "" {
-		s.out = fmt.Sprintf("%s-%s.json", report.FileName(filepath.Base(s.file.Name)), time.Now().Format("20060102-150405"))
-	}
+	s.out = cmp.Or(s.out, fmt.Sprintf("%s-%s.json", report.FileName(filepath.Base(s.file.Name)), time.Now().Format("20060102-150405")))
 	return nil
 }
 

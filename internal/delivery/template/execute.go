@@ -314,16 +314,12 @@ func (r *execution) value(dot any, n parse.Node) (any, error) {
 		if n.IsInt {
 			return number(n.Int64), nil
 		}
-		return decimal(n.Float64)
+		if math.IsInf(n.Float64, 0) || math.IsNaN(n.Float64) {
+			return nil, errors.New("number too large")
+		}
+		return json.Number(strconv.FormatFloat(n.Float64, 'g', -1, 64)), nil
 	}
 	return nil, fmt.Errorf("%s is not available", quoted(n.String()))
-}
-
-func decimal(f float64) (any, error) {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil, errors.New("number too large")
-	}
-	return json.Number(strconv.FormatFloat(f, 'g', -1, 64)), nil
 }
 
 // fields follows names from v; path is the name of v.

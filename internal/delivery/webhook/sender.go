@@ -91,9 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.Total = cmp.Or(o.Total, totalSlots)
-	if o.PerTrigger == 0 {
-		o.PerTrigger = min(perTrigger, o.Total)
-	}
+	o.PerTrigger = cmp.Or(o.PerTrigger, min(perTrigger, o.Total))
 	o.Bytes = cmp.Or(o.Bytes, totalBytes)
 	if o.Bytes < slotBytes {
 		faults = append(faults, fmt.Errorf("bytes in flight: %d, want at least %d", o.Bytes, slotBytes))

@@ -81,7 +81,12 @@ func (m *Merger) scan(ctx context.Context, c *pack.Compaction, runs []pack.Run, 
 
 // read reads the ranges of runs into a temporary file.
 func (m *Merger) read(ctx context.Context, runs []pack.Run, view *state.State) (*output, error) {
-	ranges := rangesOf(runs)
+	var ranges []*state.Range
+	for i := range runs {
+		for j := range runs[i].Ranges {
+			ranges = append(ranges, &runs[i].Ranges[j])
+		}
+	}
 	src, err := m.scratch(0, sizeOf(ranges))
 	if err != nil {
 		return nil, err
@@ -91,16 +96,6 @@ func (m *Merger) read(ctx context.Context, runs []pack.Run, view *state.State) (
 		return nil, err
 	}
 	return src, nil
-}
-
-func rangesOf(runs []pack.Run) []*state.Range {
-	var all []*state.Range
-	for i := range runs {
-		for j := range runs[i].Ranges {
-			all = append(all, &runs[i].Ranges[j])
-		}
-	}
-	return all
 }
 
 // rewrite filters runs and makes a pack of those that lost records. It returns the number of

@@ -345,7 +345,7 @@ func (x Queries) Query(ctx context.Context, text string, limit int) ([]byte, err
 	}
 	var out []byte
 	err = x.Index.Query(ctx, q, int64(limit), func(e *Event) error {
-		out = e.appendField(out)
+		out = protowire.AppendBytes(protowire.AppendTag(out, fieldEvents, protowire.BytesType), e.appendMessage(nil))
 		if len(out) > limit {
 			return fmt.Errorf("the events that match have more than %d bytes, narrow the query", limit)
 		}
@@ -374,11 +374,6 @@ const (
 	fieldKey   = 1 // of Attribute
 	fieldValue = 2
 )
-
-// appendField appends the event as the field events of a Msg.
-func (e *Event) appendField(dst []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(dst, fieldEvents, protowire.BytesType), e.appendMessage(nil))
-}
 
 // appendMessage appends the event as a message. As in Riemann, a metric is also in metric_f, the only
 // one that old clients read.

@@ -166,7 +166,7 @@ func (n *node) holds(e Event) bool {
 	left := n.left.of(e)
 	switch n.op {
 	case opIs:
-		return left.truthy()
+		return left.Kind != Nil && left.Kind != False
 	case opMatch:
 		return left.Kind == Text && n.matches(left.Text)
 	}
@@ -271,9 +271,6 @@ func Number(text []byte) (v Value, ok bool) {
 }
 
 func (v *Value) isNumber() bool { return v.Kind == Integer || v.Kind == Float }
-
-// truthy is the meaning of a value that stands alone.
-func (v *Value) truthy() bool { return v.Kind != Nil && v.Kind != False }
 
 func (v *Value) equals(w *Value) bool {
 	switch {

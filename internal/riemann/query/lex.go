@@ -78,10 +78,6 @@ const (
 	outside = spaces + "^`'\"#~@/%()[]{}=<>!"
 )
 
-func startsName(r rune) bool {
-	return !isDigit(r) && r != ':' && inName(r)
-}
-
 func inName(r rune) bool {
 	return r > ' ' && r != 0x7f && r != utf8.RuneError && !strings.ContainsRune(outside, r)
 }
@@ -112,7 +108,7 @@ func (l *lexer) next() (token, *Error) {
 		var err *Error
 		t.text, err = l.quoted()
 		return t, err
-	case !startsName(r) && !isDigit(r):
+	case !isDigit(r) && (r == ':' || !inName(r)):
 		if r == utf8.RuneError {
 			return t, l.errorf(t.at, "the text is not valid UTF-8")
 		}

@@ -30,7 +30,7 @@ func (f *follower) why(a *Answer) string {
 	if len(a.Witness) > 0 {
 		parts = append(parts, "because of "+f.witnessText(a.Witness))
 	}
-	waits := f.waits()
+	waits := SortAwaited(f.m.AwaitedEvents(nil, 64))
 	switch next := a.Next; {
 	case next == nil && len(waits) == 0:
 		parts = append(parts, "it cannot change any more")
@@ -80,11 +80,6 @@ func (f *follower) witnessText(witness []int) string {
 		list = append(list, fmt.Sprintf("%s at %s (event %d)", f.q.Events[i].Name, Time(at), i))
 	}
 	return and(list, len(witness)-len(list))
-}
-
-// waits lists the events that can still change the value, sorted and without duplicates.
-func (f *follower) waits() []monitor.AwaitedEvent {
-	return SortAwaited(f.m.AwaitedEvents(nil, 64))
 }
 
 // SortAwaited sorts a list, the event that can come until the earliest time first, and removes

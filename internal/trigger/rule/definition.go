@@ -207,15 +207,6 @@ func (d *Definition) Past(partition uint32, offset, at int64) bool {
 	return at <= d.At || int(partition) < len(d.From) && offset < d.From[partition]
 }
 
-// start is the cause of a firing for an expression that was true at the trigger's creation.
-func (d *Definition) start(partition uint32) string {
-	offset := int64(0)
-	if int(partition) < len(d.From) {
-		offset = d.From[partition]
-	}
-	return StartCause(d.At, partition, offset)
-}
-
 // ParseDefinition parses the value of a record.
 func ParseDefinition(key, value []byte) (d Definition, err error) {
 	if err := json.Unmarshal(value, &d); err != nil {

@@ -183,7 +183,13 @@ func (r *Rule) cross(s *Instance) {
 	r.deadlines(s, r.Def.At)
 	s.Row.Flags |= StartChecked
 	if s.Row.Flags&True != 0 && s.Row.Flags&Completed == 0 {
-		r.rise(s, moment{at: r.Def.At, cause: func() string { return r.Def.start(s.Partition) }})
+		r.rise(s, moment{at: r.Def.At, cause: func() string {
+			offset := int64(0)
+			if int(s.Partition) < len(r.Def.From) {
+				offset = r.Def.From[s.Partition]
+			}
+			return StartCause(r.Def.At, s.Partition, offset)
+		}})
 	}
 	r.finish(s.Row)
 }
