@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -182,6 +185,153 @@ func newQuotaRemove(r *remote) *cobra.Command {
 		},
 		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			return c.RemoveQuota(cmd.Context(), args[0])
+		}),
+	}
+}
+
+func newToken() *cobra.Command {
+	var r remote
+	return r.parent(&cobra.Command{
+		Use:     "token",
+		Aliases: []string{"tokens"},
+		Short:   "Create, list, rotate and revoke tokens: keys of clients with limited rights",
+		Long: `A token is the API key of one client, with the rights that the client needs. It works for HTTP, for the commands
+(--api-key, $SEB_API_KEY) and for Kafka clients (user name: the ID; password: the token). Patterns are a name, the beginning of
+names and *, or * for every name. Topics of Seb itself, such as firings, need their exact name.`,
+	}, newTokenCreate(&r), newTokenList(&r), newTokenShow(&r), newTokenRotate(&r), newTokenRevoke(&r))
+}
+
+// tokenIDs completes the ID of a token.
+func (r *remote) tokenIDs(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return completer(r, (*client.Client).Tokens, func(t *client.Token) string { return t.ID })(cmd, args, toComplete)
+}
+
+func newTokenCreate(r *remote) *cobra.Command {
+	var spec client.TokenSpec
+	var expires string
+	cmd := &cobra.Command{
+		Use:   "create [ID]",
+		Short: "Create a token and print it",
+		Long: `Prints the token, which the broker does not store: it cannot be shown again. A token can give only rights that the key of
+this command has, and does not outlive that key.`,
+		Example: "  seb token create shop --write 'orders.*' --read products\n  seb token create report --read '*' --groups 'report-*' --expires 30d\n  seb token create ann --preset viewer",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&spec.Preset, "preset", "", "rights of a person: viewer reads topics, groups, triggers and metrics; operator also writes, resets groups and manages topics and triggers")
+	_ = cmd.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions([]string{"viewer", "operator"}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringArrayVar(&spec.Read, "read", nil, "pattern of topics to read; repeatable")
+	f.StringArrayVar(&spec.Write, "write", nil, "pattern of topics to write; repeatable")
+	f.StringArrayVar(&spec.Admin, "admin", nil, "pattern of topics to create, change, trim and delete; repeatable")
+	f.StringArrayVar(&spec.Groups, "groups", nil, "pattern of consumer groups to use; repeatable")
+	f.StringArrayVar(&spec.Triggers, "triggers", nil, "pattern of triggers to manage; repeatable")
+	f.BoolVar(&spec.Metrics, "metrics", false, "read metrics and status")
+	f.BoolVar(&spec.Cluster, "cluster", false, "manage tokens, rules, quotas, the format level and the log time")
+	f.StringVar(&expires, "expires", "", "end of the token: a duration (e.g. 30d, 12h) or a time (2027-01-31T00:00:00Z) (default never)")
+	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) (err error) {
+		if spec.Expires, err = parseEnd(expires, time.Now()); err != nil {
+			return usageError{fmt.Errorf("--expires: %w", err)}
+		}
+		if len(args) > 0 {
+			spec.ID = args[0]
+		}
+		t, err := c.CreateToken(cmd.Context(), spec)
+		if err != nil {
+			return err
+		}
+		return printSecret(cmd, *asJSON, &t)
+	})
+	return cmd
+}
+
+// printSecret prints a token to stdout, so that a script can take it, and the rest to stderr.
+func printSecret(cmd *cobra.Command, asJSON bool, t *client.CreatedToken) error {
+	if !asJSON {
+		fmt.Fprintf(cmd.ErrOrStderr(), "token %s: store it now, it is not shown again\n", t.ID)
+		if t.Hint != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "hint: %s\n", t.Hint)
+		}
+	}
+	return printOr(cmd.OutOrStdout(), asJSON, t, func(w io.Writer, t *client.CreatedToken) error {
+		_, err := fmt.Fprintln(w, t.Secret)
+		return err
+	})
+}
+
+// parseEnd parses a duration from now, which may have days, or a time; "" is the zero time.
+func parseEnd(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	d, err := time.ParseDuration(text)
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		var n int
+		n, err = strconv.Atoi(days)
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || d <= 0 {
+		return time.Time{}, fmt.Errorf("%q, want a duration such as 30d or 12h, or a time such as 2027-01-31T00:00:00Z", text)
+	}
+	return now.Add(d), nil
+}
+
+func newTokenList(r *remote) *cobra.Command {
+	return newList(r, "tokens", (*client.Client).Tokens, "TOKEN\tRULES\tSECRETS\tCREATED\tEXPIRES\tLAST USED\tISSUER", func(w io.Writer, t *client.Token) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", t.ID, len(t.Rules), len(t.Secrets), ago(t.Created), ago(t.Expires), ago(t.Used), t.Issuer)
+	})
+}
+
+func newTokenShow(r *remote) *cobra.Command {
+	return newShow(r, &cobra.Command{
+		Use: "show ID", Short: "Show a token, its secrets' ages and its rules", Args: cobra.ExactArgs(1), ValidArgsFunction: r.tokenIDs,
+	}, func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
+		return c.Token(ctx, args[0])
+	}, func(w io.Writer, t *client.Token) error {
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(tw, "token\t%s\nissuer\t%s\ncreated\t%s\nexpires\t%s\nlast used\t%s\n", t.ID, t.Issuer, ago(t.Created), ago(t.Expires), ago(t.Used))
+		for _, s := range t.Secrets {
+			fmt.Fprintf(tw, "%s\tcreated %s, expires %s, last used %s\n", s.Kind, ago(s.Created), ago(s.Expires), ago(s.Used))
+		}
+		for i := range t.Rules {
+			fmt.Fprintf(tw, "rule\t%s\n", ruleText(&t.Rules[i]))
+		}
+		return tw.Flush()
+	})
+}
+
+func newTokenRotate(r *remote) *cobra.Command {
+	overlap := client.DefaultOverlap
+	cmd := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Make a new secret for a token and print it",
+		Long: `The previous secret stays valid for --overlap, so that clients can change to the new one. "seb token show" tells when each
+was last used.`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: r.tokenIDs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().DurationVar(&overlap, "overlap", overlap, "time for which the previous secret stays valid; 0 ends it at once")
+	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+		t, err := c.RotateToken(cmd.Context(), args[0], overlap)
+		if err != nil {
+			return err
+		}
+		return printSecret(cmd, *asJSON, &t)
+	})
+	return cmd
+}
+
+func newTokenRevoke(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke ID",
+		Aliases: []string{"delete", "rm"},
+		Short:   "Delete a token with its rules, and end its connections",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: r.tokenIDs,
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			return c.RevokeToken(cmd.Context(), args[0])
 		}),
 	}
 }

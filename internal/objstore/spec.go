@@ -170,7 +170,8 @@ func As[T any](s Store) (found T, ok bool) {
 	return found, false
 }
 
-// IsLocal is Spec.Local for an open store below all its wrappers.
+// IsLocal reports whether reads of a store, below all its wrappers, cost no request, so that a cache
+// in front of it is useless.
 func IsLocal(s Store) bool {
 	_, disk := As[*Disk](s)
 	_, memory := As[*Memory](s)
