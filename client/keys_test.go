@@ -156,9 +156,7 @@ func TestErrorsOfKeys(t *testing.T) {
 		check.ErrorIs(t, err, client.ErrUnknownTopic)
 	}
 	for _, err := range c.KeyHistory(ctx, "t", nil, client.KeyHistoryOptions{}) {
-		if err == nil {
-			t.Error("history of a nil key: no error")
-		}
+		check.Error(t, err, "history of a nil key: no error")
 	}
 	check.ErrorIs(t, first("t", client.KeysOptions{Freshness: client.Freshness{MinOffset: new(int64(7)), Wait: 1e6}}), client.ErrKeyIndexBehind)
 	check.ErrorIs(t, check.Err(c.Key(ctx, "t", bytes.Repeat([]byte("k"), 8193), client.KeyOptions{})), client.ErrBadRequest)

@@ -206,9 +206,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 
 func TestNewRefusesInvalidAddresses(t *testing.T) {
 	for _, u := range []string{"", "localhost:1", "ftp://h", "http://", "http://h?x=1", "http://h\n"} {
-		if _, err := client.New(u, client.Options{}); err == nil {
-			t.Errorf("%q taken", u)
-		}
+		check.Error(t, check.Err(client.New(u, client.Options{})), "%q taken", u)
 	}
 }
 

@@ -29,10 +29,9 @@ import (
 // triggerBroker returns a client of a broker with a trigger engine, with options.
 func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	t.Helper()
-	n, err := node.Open(t.Context(), node.Options{
+	n := must.Get(node.Open(t.Context(), node.Options{
 		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
-	})
-	must.NoError(t, err)
+	}))(t)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
 	checks := fsck.NewJob(fsck.JobOptions{Store: n.Bucket(), Memory: n.Budget().Class(budget.Fetch), Logger: slog.New(slog.DiscardHandler)})

@@ -120,12 +120,8 @@ func TestRotation(t *testing.T) {
 	} {
 		check.ErrorIsf(t, check.Err((&webhook.Verifier{Secrets: tt.secrets}).Verify(h, nil)), tt.want, "with %d secrets", len(tt.secrets))
 	}
-	if _, err := (&webhook.Verifier{}).Verify(h, nil); err == nil {
-		t.Error("a verifier without secrets has verified")
-	}
-	if _, err := (&webhook.Verifier{Secrets: []webhook.Secret{{}}}).Verify(h, nil); err == nil {
-		t.Error("a verifier with an empty secret has verified")
-	}
+	check.Error(t, check.Err((&webhook.Verifier{}).Verify(h, nil)), "a verifier without secrets has verified")
+	check.Error(t, check.Err((&webhook.Verifier{Secrets: []webhook.Secret{{}}}).Verify(h, nil)), "a verifier with an empty secret has verified")
 }
 
 func TestSignRefuses(t *testing.T) {

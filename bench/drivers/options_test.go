@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestOptionsAndDefaults(t *testing.T) {
@@ -32,9 +33,7 @@ func TestOptionErrors(t *testing.T) {
 	r.Bool("on", false)
 	r.OneOf("kind", "a", "b")
 	err := r.Done()
-	if err == nil {
-		t.Fatal("no error")
-	}
+	must.Error(t, err, "no error")
 	for _, want := range []string{
 		`unknown option "oops"; known options: n, m, wait, on, kind`, `option "n": "10": want a number from 0 to 9`,
 		`option "m": "x": want a number of at least 2`, `option "wait": "-1s"`, `option "on": "perhaps"`, `option "kind": "c": want one of a, b`,

@@ -55,9 +55,7 @@ func TestBucketOfProcess(t *testing.T) {
 func TestUnknownBucket(t *testing.T) {
 	check.ErrorContains(t, check.Err(bucketOf("", 0, nil)), `option "bucket"`)
 	const none = 1 << 30 // above the limit of Linux
-	if _, err := bucketOf("", none, map[string]string{}); err == nil {
-		t.Error("no error")
-	}
+	check.Error(t, check.Err(bucketOf("", none, map[string]string{})), "no error")
 	if bucket, err := bucketOf("mem:", none, map[string]string{}); err != nil || bucket != "mem:" {
 		t.Errorf("as given: %q, %v", bucket, err)
 	}
@@ -84,9 +82,7 @@ func TestEventsAreParsed(t *testing.T) {
 		}
 	}
 	for _, data := range []string{`{"value":"no offset"}`, `{"offset":`, `[]`, `{"offset":7,"value_base64":"?"}`, `{"offset":x,"value_base64":"AA=="}`} {
-		if _, err := e.parse([]byte(data)); err == nil {
-			t.Errorf("%s: no error", data)
-		}
+		check.Error(t, check.Err(e.parse([]byte(data))), "%s: no error", data)
 	}
 }
 
@@ -116,9 +112,7 @@ func TestSharing(t *testing.T) {
 	if len(first) != 2 || first[1].partition != 2 || len(second) != 1 || second[0].partition != 1 {
 		t.Errorf("%v, %v", first, second)
 	}
-	if _, err := s.join(&sut.Config{}); err == nil {
-		t.Error("late, and not refused")
-	}
+	check.Error(t, check.Err(s.join(&sut.Config{})), "late, and not refused")
 }
 
 func TestSharingAcrossProcesses(t *testing.T) {

@@ -251,9 +251,7 @@ func TestAssign(t *testing.T) {
 		t.Errorf("%d publishers, subscribers %v", next, all)
 	}
 	for _, n := range []int{0, 8} {
-		if _, err := load.Assign(&w, n); err == nil {
-			t.Errorf("no error for seven publishers in %d parts", n)
-		}
+		check.Error(t, check.Err(load.Assign(&w, n)), "no error for seven publishers in %d parts", n)
 	}
 }
 

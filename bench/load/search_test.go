@@ -135,9 +135,7 @@ func TestParseObjective(t *testing.T) {
 		t.Errorf("%v, error %v", o, err)
 	}
 	for _, s := range []string{"", "p99", "99=1s", "p=1s", "p100=1s", "p0=1s", "p99=x", "p99=-1s", "pNaN=1s"} {
-		if _, err := load.ParseObjective(s); err == nil {
-			t.Errorf("%q is taken", s)
-		}
+		check.Error(t, check.Err(load.ParseObjective(s)), "%q is taken", s)
 	}
 }
 

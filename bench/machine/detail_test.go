@@ -35,9 +35,7 @@ func TestProcess(t *testing.T) {
 	if err != nil || u.RSSBytes < 1<<20 {
 		t.Errorf("this process uses %+v, error %v", u, err)
 	}
-	if _, err := Process(1 << 30); err == nil {
-		t.Error("usage of a missing process: no error")
-	}
+	check.Error(t, check.Err(Process(1<<30)), "usage of a missing process: no error")
 }
 
 func TestStat(t *testing.T) {
@@ -53,9 +51,7 @@ func TestStat(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"", "7 (a", "7 (a) S 1", "7 (a) S" + strings.Repeat(" x", 30)} {
-		if _, err := parseStat(s); err == nil {
-			t.Errorf("%q: no error", s)
-		}
+		check.Error(t, check.Err(parseStat(s)), "%q: no error", s)
 	}
 }
 
@@ -67,9 +63,7 @@ func TestFilesystem(t *testing.T) {
 	if err != nil || !strings.Contains(fs, " on ") {
 		t.Errorf("%q, error %v", fs, err)
 	}
-	if _, err := Filesystem(t.TempDir() + "/none"); err == nil {
-		t.Error("file system of a missing folder: no error")
-	}
+	check.Error(t, check.Err(Filesystem(t.TempDir()+"/none")), "file system of a missing folder: no error")
 	at, what, ok := mount("36 35 98:0 / /a\\040b rw,noatime shared:1 - ext4 /dev/x rw")
 	if !ok || at != "/a b" || what != "ext4 on /dev/x (rw,noatime)" || !below("/a b/c", at) || below("/a bc", at) {
 		t.Errorf("%q, %q, %v", at, what, ok)

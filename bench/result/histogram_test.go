@@ -152,9 +152,7 @@ func TestCurve(t *testing.T) {
 		for _, c := range []result.Curve{count, hdr, {}} {
 			text, _ := json.Marshal(c)
 			var back result.Curve
-			if err := json.Unmarshal(text, &back); err == nil {
-				t.Errorf("%.80s... is taken", text)
-			}
+			check.Error(t, json.Unmarshal(text, &back), "%.80s... is taken", text)
 		}
 	})
 }

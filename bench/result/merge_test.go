@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -54,12 +55,8 @@ func TestMerge(t *testing.T) {
 	})
 	t.Run("parts of different runs are refused", func(t *testing.T) {
 		parts[1].ID = "other"
-		if _, err := result.Merge(parts); err == nil {
-			t.Error("they are merged")
-		}
-		if _, err := result.Merge(nil); err == nil {
-			t.Error("nothing is merged")
-		}
+		check.Error(t, check.Err(result.Merge(parts)), "they are merged")
+		check.Error(t, check.Err(result.Merge(nil)), "nothing is merged")
 	})
 }
 

@@ -65,14 +65,10 @@ func TestFile(t *testing.T) {
 		}
 	})
 	t.Run("a damaged histogram is refused", func(t *testing.T) {
-		if _, err := result.Parse([]byte(strings.Replace(string(text), `"n": 2000`, `"n": 2001`, 1))); err == nil {
-			t.Error("it is taken")
-		}
+		check.Error(t, check.Err(result.Parse([]byte(strings.Replace(string(text), `"n": 2000`, `"n": 2001`, 1)))), "it is taken")
 	})
 	t.Run("a folder that is not there is an error", func(t *testing.T) {
-		if err := f.Write(filepath.Join(path, "x", "y.json")); err == nil {
-			t.Error("it is written")
-		}
+		check.Error(t, f.Write(filepath.Join(path, "x", "y.json")), "it is written")
 	})
 }
 

@@ -33,9 +33,7 @@ func TestDecode(t *testing.T) {
 		p := encode(300, want)
 		for i := range p {
 			p[i] ^= 0x10
-			if _, err := workload.DecodeMessage(p); err == nil {
-				t.Errorf("byte %d changed without an error", i)
-			}
+			check.Error(t, check.Err(workload.DecodeMessage(p)), "byte %d changed without an error", i)
 			p[i] ^= 0x10
 		}
 	})

@@ -173,9 +173,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	check.ErrorContains(t, check.Err(workload.Read("article-x")), "article-e")
-	if _, err := workload.Read(path + ".none"); err == nil {
-		t.Error("a file that is not there is read")
-	}
+	check.Error(t, check.Err(workload.Read(path+".none")), "a file that is not there is read")
 }
 
 func TestSizes(t *testing.T) {

@@ -150,9 +150,7 @@ func TestConsumeIntoAPipe(t *testing.T) {
 	must.NoError(t, c.Start())
 	must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	_ = out.Close() // like head -1
-	if err := c.Wait(); err == nil {
-		t.Error("wrote 5 MB into a closed pipe")
-	}
+	check.Error(t, c.Wait(), "wrote 5 MB into a closed pipe")
 }
 
 func TestFollowPrintsNewRecords(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -132,9 +133,7 @@ func TestPricesFlag(t *testing.T) {
 			t.Errorf("--prices %s: exit code %d, want 2, and %q in: %s", given, r.code, want, r.err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(p.dir, "none")); err == nil {
-		t.Error("a broker with wrong prices has made its bucket")
-	}
+	check.Error(t, check.Err(os.Stat(filepath.Join(p.dir, "none"))), "a broker with wrong prices has made its bucket")
 	p.serve("--bucket", "mem:", "--prices", "r2")
 	if c, _ := p.cost(); c.Prices != "r2" || c.Storage.PerGBMonth != 0.015 {
 		t.Errorf("%+v", c)

@@ -32,10 +32,9 @@ type testBroker struct {
 
 func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 	t.Helper()
-	n, err := node.Open(t.Context(), node.Options{
+	n := must.Get(node.Open(t.Context(), node.Options{
 		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
-	})
-	must.NoError(t, err)
+	}))(t)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
 	o := httpapi.Options{Auth: authority, Triggers: n.Triggers()}

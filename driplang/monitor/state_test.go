@@ -255,9 +255,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestCompileRefuses(t *testing.T) {
-	if _, err := Compile(driplang.Expr{}, Options{}); err == nil {
-		t.Error("the zero expression: no error")
-	}
+	check.Error(t, check.Err(Compile(driplang.Expr{}, Options{})), "the zero expression: no error")
 }
 
 // TestSettledOfDeepExpressions: each operand is examined once, because otherwise the work doubles

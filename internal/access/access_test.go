@@ -240,9 +240,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "seb_", "seb___", "key", token + "0", strings.Repeat("seb_a", 100)} {
-		if _, err := access.ParseToken(bad); err == nil {
-			t.Errorf("%q is a token", bad)
-		}
+		check.Error(t, check.Err(access.ParseToken(bad)), "%q is a token", bad)
 	}
 	for id, want := range map[string]bool{"seb": false, "": false, "a": true, "A": false, "a_b": false, strings.Repeat("a", 65): false} {
 		check.Equalf(t, access.ValidTokenID(id), want, "ID %q: valid %v", id, !want)

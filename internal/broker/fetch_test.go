@@ -34,7 +34,7 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 	create(t, b, "a", 2)
 	mustProduce(t, b, "a", 0, "x", "y")
 	begin := time.Now()
-	f, err := b.Fetch(context.Background(), []broker.Want{
+	f := must.Get(b.Fetch(context.Background(), []broker.Want{
 		{Topic: "a", Offset: 1},
 		{Topic: "b"},
 		{Topic: "a", Partition: 2},
@@ -42,8 +42,7 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 		{Topic: "a", Offset: -1},
 		{Topic: "a", Partition: 1},
 		{Topic: "a", Offset: 5},
-	}, 1<<20, time.Hour)
-	must.NoError(t, err)
+	}, 1<<20, time.Hour))(t)
 	defer f.Release()
 	if time.Since(begin) > time.Minute {
 		t.Fatal("waited although wants had errors")

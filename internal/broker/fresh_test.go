@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -88,7 +89,5 @@ func TestPollsBeyondTheEnd(t *testing.T) {
 	}
 	must.NoError(t, leader.ConfirmEnd(t.Context()))
 	open(t, options(store.Store))
-	if err := leader.ConfirmEnd(t.Context()); err == nil {
-		t.Error("a leader that was replaced after its newest look knows the end")
-	}
+	check.Error(t, leader.ConfirmEnd(t.Context()), "a leader that was replaced after its newest look knows the end")
 }

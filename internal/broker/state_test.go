@@ -22,10 +22,9 @@ import (
 
 func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Broker {
 	t.Helper()
-	b, err := broker.Open(t.Context(), broker.Options{
+	b := must.Get(broker.Open(t.Context(), broker.Options{
 		Store: store, AutoCreate: true, Core: core.Config{StateMax: stateMax}, Batch: log.Config{Wait: time.Microsecond},
-	})
-	must.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }

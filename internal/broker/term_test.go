@@ -64,9 +64,7 @@ func TestWhileLeading(t *testing.T) {
 	if err := first.Confirm(t.Context()); err != nil { // of a leader that has just committed: no look at the log
 		t.Fatal(err)
 	}
-	if err := first.EnsureTopic(t.Context(), "t"); err == nil {
-		t.Fatal("a deposed leader has created a topic")
-	}
+	must.Error(t, first.EnsureTopic(t.Context(), "t"), "a deposed leader has created a topic")
 	check.ErrorIsf(t, <-one.ended, broker.ErrDeposed, "cause of the end")
 	sebtest.Eventually(t, "the first broker follows", first.Follows)
 	must.NoError(t, first.Confirm(t.Context()))

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -48,9 +49,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewStream(LZ4); err == nil {
-		t.Error("NewStream(LZ4) succeeded")
-	}
+	check.Error(t, check.Err(NewStream(LZ4)), "NewStream(LZ4) succeeded")
 }
 
 // TestStreamMemory checks that a stream takes at most the memory that is reserved for it.

@@ -40,12 +40,11 @@ func TestDefaultsAreValid(t *testing.T) {
 }
 
 func TestOriginalCommandLineIsUnderstood(t *testing.T) {
-	c, err := parse(t, nil, "--log-level", "5", "--http-address=0.0.0.0", "--http-port", "1234", "--http-api-key", "api-key",
+	c := must.Get(parse(t, nil, "--log-level", "5", "--http-address=0.0.0.0", "--http-port", "1234", "--http-api-key", "api-key",
 		"--http-connections", "7", "--http-debug-enable", "--http-debug-address", "127.0.0.1", "--http-debug-port", "5001",
 		"--s3-bucket", "events", "--cache-dir", "/c", "--cache-size", "1073741824", "--cache-eviction-interval", "5m",
 		"--read-only", "--batch-wait-time", "1s", "--batch-bytes-soft-max", "10485760", "--batch-bytes-hard-max", "31457280",
-		"--batch-records-hard-max", "32768")
-	must.NoError(t, err)
+		"--batch-records-hard-max", "32768"))(t)
 	must.NoError(t, c.Validate())
 	want := config.Default()
 	want.Log.Level = slog.LevelDebug
@@ -132,9 +131,7 @@ func TestRiemannAddresses(t *testing.T) {
 	}
 	for flag, other := range map[string]string{"--riemann-listen": config.ListenerRiemannWeb, "--riemann-web-listen": config.ListenerRiemann} {
 		s := must.Get(parse(t, nil, slices.Concat(certified, []string{flag, "0.0.0.0:5555", "--tls-listeners", other})...))(t)
-		if err := s.Validate(); err == nil {
-			t.Errorf("%s starts without TLS", flag)
-		}
+		check.Error(t, s.Validate(), "%s starts without TLS", flag)
 	}
 }
 
@@ -250,9 +247,7 @@ func TestBytes(t *testing.T) {
 	}
 	for _, in := range []string{"", "x", "-1", "1.5GiB", "9999999999GiB", "10TB"} {
 		var b config.Bytes
-		if err := b.Set(in); err == nil {
-			t.Errorf("%q taken as %v", in, b)
-		}
+		check.Error(t, b.Set(in), "%q taken as %v", in, b)
 	}
 }
 

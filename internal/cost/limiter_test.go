@@ -144,10 +144,9 @@ func TestExceededBudgetWarns(t *testing.T) {
 	var text bytes.Buffer
 	prices, _ := cost.Preset("s3-standard")
 	s := must.Get(cost.ParseSetting(b.budget))(t)
-	l, err := cost.NewLimiter(cost.LimiterOptions{
+	l := must.Get(cost.NewLimiter(cost.LimiterOptions{
 		Setting: s, Prices: prices, Wait: wait, Logger: slog.New(slog.NewTextHandler(&text, nil)), Now: func() time.Time { return b.now },
-	})
-	must.NoError(t, err)
+	}))(t)
 	m := cost.Open(cost.Options{Log: b.chain, Requests: b.sent, Prices: prices, Limiter: l, Store: "s3://c", Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now }})
 	m.Sample()
 	if p := l.Next(); p.Wait != 0 || l.Short() {

@@ -62,15 +62,13 @@ func (w *fixture) open() {
 // deliver opens a dispatcher.
 func (w *fixture) deliver() {
 	w.t.Helper()
-	policy, err := inner.ParsePolicy([]string{"127.0.0.0/8"})
-	must.NoError(w.t, err)
+	policy := must.Get(inner.ParsePolicy([]string{"127.0.0.0/8"}))(w.t)
 	w.set = metrics.NewSet()
 	hooks := w.hooks
 	hooks.Policy, hooks.Timeout, hooks.HeaderTimeout = policy, 5*time.Minute, 5*time.Minute
-	w.disp, err = delivery.Open(w.t.Context(), delivery.Options{
+	w.disp = must.Get(delivery.Open(w.t.Context(), delivery.Options{
 		Engine: w.node.Triggers(), Log: w.node.EventLog(), Lost: w.node.Done(), Metrics: w.set, Webhooks: hooks,
-	})
-	must.NoError(w.t, err)
+	}))(w.t)
 }
 
 func (w *fixture) close() {

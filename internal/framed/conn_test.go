@@ -472,9 +472,7 @@ func TestDrain(t *testing.T) {
 	p.ended()
 	silent.reset()
 	stranger.reset()
-	if _, err := net.Dial("tcp", s.addr); err == nil {
-		t.Error("the server still listens")
-	}
+	check.Error(t, check.Err(net.Dial("tcp", s.addr)), "the server still listens")
 }
 
 // FuzzFrames: for any bytes the complete requests before the first invalid one are answered in

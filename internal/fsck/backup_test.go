@@ -55,10 +55,9 @@ func TestVersionedBucket(t *testing.T) {
 		Region: "us-east-1", BaseEndpoint: &server.Endpoint, UsePathStyle: true,
 		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKey, testenv.SecretKey, ""),
 	})
-	_, err := client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
+	must.Get(client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
 		Bucket: aws.String(testenv.Bucket), VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
-	})
-	must.NoError(t, err)
+	}))(t)
 	open := func(prefix string) *objstore.S3 {
 		s := must.Get(objstore.OpenS3(t.Context(), server.Options(prefix)))(t)
 		t.Cleanup(func() { _ = s.Close() })

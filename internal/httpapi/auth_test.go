@@ -36,9 +36,7 @@ func TestOptionsAreValidated(t *testing.T) {
 			t.Errorf("%v does not mention %s", err, want)
 		}
 	}
-	if _, err := New(nil, Options{}); err == nil {
-		t.Error("options without a key were accepted")
-	}
+	check.Error(t, check.Err(New(nil, Options{})), "options without a key were accepted")
 }
 
 func TestMetricsAreWritten(t *testing.T) {

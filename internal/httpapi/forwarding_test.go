@@ -601,9 +601,7 @@ func TestCanceledForward(t *testing.T) {
 	sebtest.Eventually(t, "the request is forwarded", func() bool { return other.n.Load() > 0 })
 	cancel()
 	<-ended
-	if err := <-failed; err == nil {
-		t.Error("a canceled request succeeded")
-	}
+	check.Error(t, <-failed, "a canceled request succeeded")
 }
 
 // TestStandbyWithoutItsStore: a standby whose store fails cannot check a token, and lets the leader

@@ -27,12 +27,11 @@ import (
 func (s *server) openNode(ctx context.Context, c *setup) {
 	s.t.Helper()
 	ring := must.Get(secrets.Parse(secrets.NewKey().Reveal()))(s.t)
-	n, err := node.Open(ctx, node.Options{
+	n := must.Get(node.Open(ctx, node.Options{
 		SecretsKeys: ring,
 		Store:       c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,
 		Metrics: c.broker.Metrics, RiemannTopic: "riemann",
-	})
-	must.NoError(s.t, err)
+	}))(s.t)
 	s.b, s.close, s.budget = n.Broker, n.Close, n.Budget()
 	c.http.Keys, c.http.Triggers, c.http.Riemann = n.Keys(), n.Triggers(), n.Riemann()
 	if c.wrap != nil {

@@ -73,9 +73,8 @@ func TestQuotaOfBodies(t *testing.T) {
 func TestQuotaIsCheckedBeforeTheBody(t *testing.T) {
 	s, _, limited, _ := limitedServer(t, `{"produce_bytes":10}`)
 	s.must(201, s.as(limited, "POST", records, `[{"value":"`+strings.Repeat("x", 500)+`"}]`), nil)
-	resp, err := s.raw("POST " + records + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + limited + "\r\nContent-Type: application/json\r\n" +
-		"Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
-	must.NoError(t, err)
+	resp := must.Get(s.raw("POST " + records + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + limited + "\r\nContent-Type: application/json\r\n" +
+		"Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"))(t)
 	_ = resp.Body.Close()
 	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "29" { // of a single request, see auth.RequestDebtMax
 		t.Errorf("%d, Retry-After %s", resp.StatusCode, resp.Header.Get("Retry-After"))

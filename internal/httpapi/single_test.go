@@ -30,10 +30,9 @@ import (
 // source is a real broker in memory with a topic t of two partitions.
 func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
 	t.Helper()
-	b, err := broker.Open(t.Context(), broker.Options{
+	b := must.Get(broker.Open(t.Context(), broker.Options{
 		Store: objstore.NewMemory(), NoWait: true, Budget: budget.New(limit), Logger: slog.New(slog.DiscardHandler),
-	})
-	must.NoError(t, err)
+	}))(t)
 	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2}))(t)
 	t.Cleanup(func() {
 		check.Equalf(t, b.Budget().Class(budget.Fetch).Used(), 0, "bytes still in use")

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -49,9 +50,7 @@ func TestAuditOverKafka(t *testing.T) {
 		}
 	}
 	writer := g.clientAs(plain.Auth{User: "writer", Pass: g.token("writer", rule(access.Topic, "audit", access.Write))}.AsMechanism(), kgo.DisableIdempotentWrite())
-	if err := writer.ProduceSync(ctx, &kgo.Record{Topic: "audit", Value: []byte("v")}).FirstErr(); err == nil {
-		t.Error("a client with a rule produces to the audit topic")
-	}
+	check.Error(t, writer.ProduceSync(ctx, &kgo.Record{Topic: "audit", Value: []byte("v")}).FirstErr(), "a client with a rule produces to the audit topic")
 	reader := g.clientAs(plain.Auth{User: "reader", Pass: g.token("reader", rule(access.Topic, "audit", access.Read))}.AsMechanism(), kgo.ConsumeTopics("audit"))
 	found := map[string]bool{}
 	for !found["reader"] || !found["shop"] {

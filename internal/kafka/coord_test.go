@@ -49,11 +49,9 @@ func newTestSite(t *testing.T) *testSite {
 // start opens the next broker.
 func (s *testSite) start() {
 	s.t.Helper()
-	var err error
-	s.b, err = broker.Open(s.t.Context(), broker.Options{
+	s.b = must.Get(broker.Open(s.t.Context(), broker.Options{
 		Store: s.store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, Logger: quiet,
-	})
-	must.NoError(s.t, err)
+	}))(s.t)
 	s.c = coordinator.Open(context.Background(), coordinator.Options{
 		Broker: s.b, InitialDelay: 20 * time.Millisecond, SessionMin: time.Millisecond, Session: 2 * time.Second, Beat: 50 * time.Millisecond,
 		Logger: quiet,
@@ -97,12 +95,11 @@ func (s *testSite) newAddress() {
 
 func (s *testSite) client(opts ...kgo.Opt) *kgo.Client {
 	s.t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{
+	c := must.Get(kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(s.addr), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.MetadataMinAge(20 * time.Millisecond),
 		kgo.MetadataMaxAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
 		kgo.RecordRetries(1 << 30), kgo.ConnIdleTimeout(time.Minute),
-	}, opts...)...)
-	must.NoError(s.t, err)
+	}, opts...)...))(s.t)
 	return c
 }
 
@@ -565,9 +562,7 @@ func TestTakeoverWithRunningMembers(t *testing.T) {
 		for part := range int32(3) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			for _, zombie := range []*consumer{a, b} {
-				if err := zombie.c.CommitRecords(ctx, &kgo.Record{Topic: "t", Partition: part}); err == nil {
-					t.Error("a member of the deposed broker commits")
-				}
+				check.Error(t, zombie.c.CommitRecords(ctx, &kgo.Record{Topic: "t", Partition: part}), "a member of the deposed broker commits")
 			}
 			cancel()
 		}
@@ -640,9 +635,7 @@ func TestAdministration(t *testing.T) {
 	if refused, err := adm.CommitOffsets(ctx, "g", by); err != nil || refused.Error() == nil {
 		t.Fatalf("a non-member commits to a group with members: %+v %v", refused, err)
 	}
-	if _, err := adm.DeleteGroup(ctx, "g"); err == nil {
-		t.Fatal("a group with members is deleted")
-	}
+	must.Error(t, check.Err(adm.DeleteGroup(ctx, "g")), "a group with members is deleted")
 	c.check(p.end(), m)
 	if done, err := adm.CommitOffsets(ctx, "g", by); err != nil || done.Error() != nil {
 		t.Fatalf("%+v %v", done, err)

@@ -37,13 +37,12 @@ func TestCuts(t *testing.T) {
 		DelayMax: 5 * time.Millisecond, HoldMax: 100 * time.Millisecond,
 	})
 	connect := func(opts ...kgo.Opt) *kgo.Client {
-		c, err := kgo.NewClient(append([]kgo.Opt{
+		c := must.Get(kgo.NewClient(append([]kgo.Opt{
 			kgo.SeedBrokers(wire.Address()), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()),
 			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.RequestRetries(1000),
 			kgo.RequestTimeoutOverhead(2 * time.Second), kgo.MetadataMinAge(10 * time.Millisecond), kgo.ConnIdleTimeout(30 * time.Second),
 			kgo.RetryTimeout(time.Minute),
-		}, opts...)...)
-		must.NoError(t, err)
+		}, opts...)...))(t)
 		t.Cleanup(c.Close)
 		return c
 	}

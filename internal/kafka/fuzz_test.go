@@ -53,16 +53,13 @@ type piped struct {
 func servePipes(f *testing.F) *piped {
 	f.Helper()
 	s := &piped{&pipes{make(chan net.Conn), make(chan struct{})}, openBroker(f, objstore.NewMemory(), nil)}
-	k, err := kafka.New(s.b, kafka.Options{
+	k := must.Get(kafka.New(s.b, kafka.Options{
 		Auth: authority(f, s.b), Cluster: cluster.NewBoard(cluster.Registration{}), Advertised: "127.0.0.1:9092", Logger: quiet,
-	})
-	must.NoError(f, err)
+	}))(f)
 	done := make(chan error, 1)
 	ctx := context.Background()
 	go func() { done <- k.Serve(ctx, s.pipes) }()
-	f.Cleanup(func() {
-		check.NoError(f, errors.Join(k.Close(context.Background()), <-done))
-	})
+	f.Cleanup(func() { check.NoError(f, errors.Join(k.Close(context.Background()), <-done)) })
 	return s
 }
 
@@ -96,9 +93,7 @@ func (c *raw) answered(request []byte, wait time.Duration) []byte {
 	}
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	b := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(c, b); err != nil {
-		c.t.Fatalf("truncated answer: %v", err)
-	}
+	must.NoErrorf(c.t, check.Err(io.ReadFull(c, b)), "truncated answer")
 	if !bytes.Equal(b[:4], request[8:12]) {
 		c.t.Fatalf("correlation ID %x, want %x", b[:4], request[8:12])
 	}

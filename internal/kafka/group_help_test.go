@@ -34,11 +34,10 @@ func start(t testing.TB) *server { return startOn(t, objstore.NewMemory()) }
 
 func startOn(t testing.TB, store objstore.Store) *server {
 	t.Helper()
-	b, err := broker.Open(t.Context(), broker.Options{
+	b := must.Get(broker.Open(t.Context(), broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	must.NoError(t, err)
+	}))(t)
 	c := coordinator.Open(context.Background(), coordinator.Options{
 		Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -319,15 +319,13 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 		path = filepath.Join(t.TempDir(), "keys.db")
 	}
 	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &sebtest.Log{}}
-	var err error
 	cache := int64(0)
 	if s != nil {
 		cache = 8 << 10
 	}
-	v.View, err = Open(t.Context(), Options{
+	v.View = must.Get(Open(t.Context(), Options{
 		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)), sizes: s, CacheBytes: cache,
-	})
-	must.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { v.Close() })
 	return v
 }

@@ -60,9 +60,7 @@ func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 	o.Core.ReadOnly = true
 	l := open(t, o)
 	must.NoError(t, b.Raise(t.Context()))
-	if err := l.Confirm(t.Context()); err == nil {
-		t.Error("the follower confirmed a log that it cannot read")
-	}
+	check.Error(t, l.Confirm(t.Context()), "the follower confirmed a log that it cannot read")
 	<-l.Done()
 	if s := l.Status(); s.Role != core.RoleStopped || !errors.Is(s.Err, state.ErrNewer) {
 		t.Errorf("status %+v", s)

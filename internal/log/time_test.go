@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const (
@@ -69,9 +70,7 @@ func TestStarts(t *testing.T) {
 func TestClockBehindCatchesUp(t *testing.T) {
 	var c Clock
 	c.Lead(last)
-	if _, err := c.Time(at(last-sec, 0)); err == nil {
-		t.Fatal("commits in the past")
-	}
+	must.Error(t, check.Err(c.Time(at(last-sec, 0))), "commits in the past")
 	if got, err := c.Time(at(last-sec, time.Second+time.Microsecond)); got != last+1 || err != nil {
 		t.Error(got, err)
 	}
@@ -100,9 +99,7 @@ func TestStoreClock(t *testing.T) {
 		if _, err := c.Time(r); !errors.As(err, &wrong) || wrong.Skew != skew {
 			t.Errorf("%v: %v", skew, err)
 		}
-		if _, err := c.Set(r); err == nil {
-			t.Error("the clock was set although the store contradicts it")
-		}
+		check.Error(t, check.Err(c.Set(r)), "the clock was set although the store contradicts it")
 	}
 	late := Clock{}
 	late.Lead(last)
@@ -112,9 +109,7 @@ func TestStoreClock(t *testing.T) {
 func TestSet(t *testing.T) {
 	var c Clock
 	c.Lead(last)
-	if _, err := c.Time(at(last-day, 0)); err == nil {
-		t.Fatal("commits in the past")
-	}
+	must.Error(t, check.Err(c.Time(at(last-day, 0))), "commits in the past")
 	r := at(last-day, time.Second)
 	r.Wall -= day // the clock was set back
 	if got, err := c.Set(r); got != r.Wall || err != nil {

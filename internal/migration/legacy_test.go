@@ -24,9 +24,8 @@ func put(t *testing.T, s objstore.Store, key string, b []byte) {
 // plainFile is a batch file in bytes: AAA, BBBBB, C at the time 0x0102030405060708.
 func plainFile(t *testing.T) []byte {
 	t.Helper()
-	b, err := hex.DecodeString("73656221" + "0100" + "0807060504030201" + "03000000" + strings.Repeat("00", 14) +
-		"00000000" + "03000000" + "08000000" + "414141" + "4242424242" + "43")
-	must.NoError(t, err)
+	b := must.Get(hex.DecodeString("73656221" + "0100" + "0807060504030201" + "03000000" + strings.Repeat("00", 14) +
+		"00000000" + "03000000" + "08000000" + "414141" + "4242424242" + "43"))(t)
 	return b
 }
 
@@ -68,9 +67,7 @@ func TestReadAndWrite(t *testing.T) {
 	same.TimeMicros++
 	check.ErrorIsf(t, migration.Write(t.Context(), s, migration.Name("t", 0), same), migration.ErrDiffers, "another file of that name")
 	for _, name := range []string{"", "a/b", "../x", "a b", "."} {
-		if _, err := migration.List(t.Context(), s, name); err == nil {
-			t.Errorf("topic %q: no error", name)
-		}
+		check.Error(t, check.Err(migration.List(t.Context(), s, name)), "topic %q: no error", name)
 	}
 }
 

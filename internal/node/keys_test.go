@@ -32,10 +32,9 @@ import (
 // createKeyed creates a topic with a key index.
 func createKeyed(t *testing.T, n *Node, name string, partitions int) record.ID {
 	t.Helper()
-	info, err := n.CreateTopic(t.Context(), name, broker.TopicSpec{
+	info := must.Get(n.CreateTopic(t.Context(), name, broker.TopicSpec{
 		Partitions: partitions, Settings: map[string]string{"key-index": "true"},
-	})
-	must.NoError(t, err)
+	}))(t)
 	return info.ID
 }
 

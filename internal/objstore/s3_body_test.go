@@ -25,9 +25,7 @@ func TestPartsReader(t *testing.T) {
 		}
 	}
 	for _, offset := range []int64{-1, int64(len(whole)) + 1} {
-		if _, err := r.Seek(offset, io.SeekStart); err == nil {
-			t.Fatalf("invalid seek succeeded, position %d", offset)
-		}
+		must.Error(t, check.Err(r.Seek(offset, io.SeekStart)), "invalid seek succeeded, position %d", offset)
 	}
 	must.Get(r.Seek(0, io.SeekStart))(t)
 	r.detach()

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -121,9 +122,7 @@ func TestCredentialsOfAWSTools(t *testing.T) {
 			s := newAWSServer(t)
 			setAWS(t, s, c.environment, c.profiles)
 			store := openS3(t, objstore.S3Options{Bucket: "b", PathStyle: true})
-			if _, err := store.Get(t.Context(), "k", objstore.Whole); err == nil {
-				t.Fatal("get of an absent object succeeded")
-			}
+			must.Error(t, check.Err(store.Get(t.Context(), "k", objstore.Whole)), "get of an absent object succeeded")
 			if len(s.used) != 1 || s.used[0] != c.want {
 				t.Errorf("requests to the bucket were signed by %q, want one by %q", s.used, c.want)
 			}

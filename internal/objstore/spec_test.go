@@ -108,9 +108,7 @@ func TestOpen(t *testing.T) {
 	for spec, local := range map[string]bool{"mem:": true, dir: true, "s3://b/p?endpoint=http://127.0.0.1:1": false} {
 		s := must.Get(objstore.Open(t.Context(), spec, objstore.Options{AccessKey: "CANARY", SecretKey: "CANARY"}))(t)
 		check.Equalf(t, objstore.IsLocal(storetest.NewCounter(s)), local, "%s: local is %v", s, !local)
-		if _, err := objstore.ParseSpec(s.String()); err != nil {
-			t.Errorf("String() of %s: %v", s, err)
-		}
+		check.NoErrorf(t, check.Err(objstore.ParseSpec(s.String())), "String() of %s", s)
 		if strings.Contains(s.String(), "CANARY") {
 			t.Errorf("%s shows a secret", s)
 		}

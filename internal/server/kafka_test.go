@@ -27,11 +27,10 @@ import (
 
 func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{
+	c := must.Get(kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()),
 		kgo.AllowAutoTopicCreation(),
-	}, opts...)...)
-	must.NoError(t, err)
+	}, opts...)...))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -63,9 +62,7 @@ func TestKafka(t *testing.T) {
 			n++
 		}
 		check.NoError(t, s.Close(t.Context()))
-		if _, err := net.Dial("tcp", s.KafkaAddress()); err == nil {
-			t.Error("the listener exists")
-		}
+		check.Error(t, check.Err(net.Dial("tcp", s.KafkaAddress())), "the listener exists")
 		c.Close()
 	}
 }

@@ -27,12 +27,11 @@ import (
 // kafkaClient returns a client that knows the address of one broker.
 func (c *crew) kafkaClient(s *server.Server, opts ...kgo.Opt) *kgo.Client {
 	c.Helper()
-	k, err := kgo.NewClient(append([]kgo.Opt{
+	k := must.Get(kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(scram.Auth{User: "seb", Pass: s.APIKey()}.AsSha512Mechanism()), kgo.AllowAutoTopicCreation(),
 		kgo.RetryTimeout(time.Minute), kgo.RequestRetries(1000), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
 		kgo.MetadataMinAge(10 * time.Millisecond),
-	}, opts...)...)
-	must.NoError(c, err)
+	}, opts...)...))(c)
 	c.Cleanup(k.Close)
 	return k
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -48,9 +49,7 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 	}
 	b := open(&log)
 	must.NoError(t, produce(t, connect(t, b)))
-	if err := produce(t, connect(t, a)); err == nil {
-		t.Error("a fenced broker acknowledges a record")
-	}
+	check.Error(t, produce(t, connect(t, a)), "a fenced broker acknowledges a record")
 	sebtest.Eventually(t, "the first broker ends", func() bool { return errors.Is(a.Err(), broker.ErrFenced) })
 	addresses, err := net.InterfaceAddrs()
 	reachable := slices.ContainsFunc(addresses, func(a net.Addr) bool { return a.(*net.IPNet).IP.IsGlobalUnicast() })

@@ -167,9 +167,7 @@ func TestAnOperatorMovesTheLeadership(t *testing.T) {
 	must.NoError(t, a.Control().HandOver(t.Context()))
 	c.leads(b)
 	sebtest.Eventually(t, "the first broker follows", a.Node().Follows)
-	if err := a.Control().HandOver(t.Context()); err == nil {
-		t.Error("a broker that does not lead hands over")
-	}
+	check.Error(t, a.Control().HandOver(t.Context()), "a broker that does not lead hands over")
 }
 
 // TestForgetAtAStandby: the leader, and a standby that may lead later, learn at once that an operator has

@@ -65,9 +65,7 @@ func TestRiemann(t *testing.T) {
 	sebtest.Eventually(t, "the datagram is stored", func() bool { return strings.Contains(scrape(t, s), "seb_riemann_events_total 2\n") })
 	check.NoError(t, s.Close(t.Context()))
 	check.NoErrorf(t, check.Err(io.ReadAll(c)), "the connection ends with")
-	if _, err := net.Dial("tcp", s.RiemannAddress()); err == nil {
-		t.Error("the listener exists")
-	}
+	check.Error(t, check.Err(net.Dial("tcp", s.RiemannAddress())), "the listener exists")
 }
 
 // TestRiemannStatus: GET /status shows listeners, events and the index, but no topic that the client may

@@ -164,9 +164,7 @@ func (w *webSocket) closes(status uint16) {
 			continue
 		}
 		check.Equalf(w.t, binary.BigEndian.Uint16([]byte(payload)), status, "closed with")
-		if _, err := w.r.ReadByte(); err == nil {
-			w.t.Error("more bytes after the close")
-		}
+		check.Error(w.t, check.Err(w.r.ReadByte()), "more bytes after the close")
 		return
 	}
 }

@@ -122,9 +122,7 @@ func TestFencedServerIsDone(t *testing.T) {
 	first := start(t, settings(t, bucket))
 	must.NoError(t, produce(t, connect(t, first)))
 	second := start(t, settings(t, bucket))
-	if err := produce(t, connect(t, first)); err == nil {
-		t.Error("two brokers store")
-	}
+	check.Error(t, produce(t, connect(t, first)), "two brokers store")
 	<-first.Done()
 	var fenced *broker.FencedError
 	if !errors.As(first.Err(), &fenced) || fenced.Leader != second.URL() {
@@ -168,9 +166,7 @@ func TestFaultsAtTheStart(t *testing.T) {
 	}
 	bad := settings(t, "mem:")
 	must.NoError(t, os.WriteFile(filepath.Join(bad.DataDir, server.KeyFile), []byte("two words"), 0o600))
-	if _, err := server.Start(t.Context(), bad, quiet); err == nil {
-		t.Error("a damaged key file was accepted")
-	}
+	check.Error(t, check.Err(server.Start(t.Context(), bad, quiet)), "a damaged key file was accepted")
 }
 
 func TestConnectionsAreLimited(t *testing.T) {

@@ -62,9 +62,8 @@ func (s *secured) http(t *testing.T, config *tls.Config) *client.Client {
 
 func (s *secured) kafka(t *testing.T, config *tls.Config, how sasl.Mechanism, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append(more, kgo.SeedBrokers(s.KafkaAddress()), kgo.DialTLSConfig(config), kgo.SASL(how), kgo.AllowAutoTopicCreation(),
-		kgo.RetryTimeout(5*time.Second), kgo.RecordDeliveryTimeout(20*time.Second), kgo.ProducerBatchMaxBytes(4<<20))...)
-	must.NoError(t, err)
+	c := must.Get(kgo.NewClient(append(more, kgo.SeedBrokers(s.KafkaAddress()), kgo.DialTLSConfig(config), kgo.SASL(how), kgo.AllowAutoTopicCreation(),
+		kgo.RetryTimeout(5*time.Second), kgo.RecordDeliveryTimeout(20*time.Second), kgo.ProducerBatchMaxBytes(4<<20))...))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -153,9 +152,7 @@ func TestTLSIsRenewed(t *testing.T) {
 	// A client that does not verify certificates connects nevertheless.
 	old := s.kafka(t, &tls.Config{InsecureSkipVerify: true}, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism())
 	must.NoError(t, old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr())
-	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{}.AsMechanism()).Ping(t.Context()); err == nil {
-		t.Fatal("an expired certificate is trusted")
-	}
+	must.Error(t, s.kafka(t, s.authority.Trusted(), plain.Auth{}.AsMechanism()).Ping(t.Context()), "an expired certificate is trusted")
 	s.authority.Files(t, dir, testenv.Leaf{})
 	eventuallyTrusted(t, s)
 	eventually(t, &s.log, "certificate reloaded")
@@ -196,9 +193,7 @@ func TestTLSAndPlainText(t *testing.T) {
 
 	s = startSecured(t, func(c *config.Config) { c.TLS = config.TLS{Listeners: "http,kafka"} })
 	for listener, address := range map[string]string{"kafka": s.KafkaAddress(), "http": strings.TrimPrefix(s.URL(), "http://")} {
-		if _, err := tls.Dial("tcp", address, s.authority.Trusted()); err == nil {
-			t.Errorf("%s speaks TLS", listener)
-		}
+		check.Error(t, check.Err(tls.Dial("tcp", address, s.authority.Trusted())), "%s speaks TLS", listener)
 		eventually(t, &s.log, `msg="TLS on a port without TLS, connection closed" listener=`+listener)
 	}
 }

@@ -159,9 +159,7 @@ func TestLatencyMemory(t *testing.T) {
 			t.Error("a closed Latency has curves")
 		}
 	}
-	if err := new(Latency).Start(budget.New(32<<20).Class(budget.Tail), began); err == nil {
-		t.Error("a small class has room for histograms")
-	}
+	check.Error(t, new(Latency).Start(budget.New(32<<20).Class(budget.Tail), began), "a small class has room for histograms")
 }
 
 // TestLatencyConcurrent: values of several goroutines are all counted. A Latency that has not

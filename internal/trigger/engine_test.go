@@ -27,10 +27,9 @@ func running(t testing.TB, b *fakeBroker, path string) *Engine {
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "triggers.db")
 	}
-	e, err := Open(t.Context(), Options{
+	e := must.Get(Open(t.Context(), Options{
 		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Sizes: &small, EventPartitions: 2,
-	})
-	must.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
 }

@@ -30,9 +30,7 @@ func TestInterrupt(t *testing.T) {
 		return err == nil
 	})
 	cancel()
-	if err := <-ended; err == nil {
-		t.Error("an interrupted command ended without an error")
-	}
+	check.Error(t, <-ended, "an interrupted command ended without an error")
 	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	sebtest.Eventually(t, "the child process ends", func() bool {
 		// A killed process remains a zombie until its new parent has waited for it.

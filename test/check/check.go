@@ -32,6 +32,14 @@ func NoErrorf(t T, err error, format string, args ...any) {
 	}
 }
 
+// Error reports the text if there is no error.
+func Error(t T, err error, format string, args ...any) {
+	if err == nil {
+		t.Helper()
+		t.Errorf(format, args...)
+	}
+}
+
 // Equal reports two values that differ.
 func Equal[V comparable](t T, got, want V) {
 	if got != want {

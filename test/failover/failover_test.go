@@ -17,11 +17,10 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no brokers")
 	}
-	r, err := Run(t.Context(), Options{
+	r := must.Get(Run(t.Context(), Options{
 		Program: testenv.Program(t), Dir: t.TempDir(), Brokers: 2, Faults: []Fault{Term, Kill}, Settle: 200 * time.Millisecond,
 		Progress: func(line string) { t.Log(line) },
-	})
-	must.NoError(t, err)
+	}))(t)
 	for _, p := range r.Problems {
 		t.Error(p)
 	}
@@ -52,11 +51,10 @@ func TestNothingIsLostInNamespaces(t *testing.T) {
 		return
 	}
 	faults := []Fault{CutPair, OneWay, StopStandby, Power}
-	r, err := Run(t.Context(), Options{
+	r := must.Get(Run(t.Context(), Options{
 		Program: os.Getenv(program), Dir: t.TempDir(), Brokers: 2, Namespaces: true, Faults: faults, Clients: []Client{HTTP},
 		Settle: 200 * time.Millisecond, Hold: 500 * time.Millisecond, Progress: func(line string) { t.Log(line) },
-	})
-	must.NoError(t, err)
+	}))(t)
 	for _, p := range r.Problems {
 		t.Error(p)
 	}

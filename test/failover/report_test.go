@@ -70,7 +70,5 @@ func TestPlot(t *testing.T) {
 		}
 	}
 	check.Equalf(t, strings.Count(svg.String(), "700 ms"), len(names), "lanes have the gap of 700 ms")
-	if err := (&Result{}).Plot(io.Discard); err == nil {
-		t.Error("a campaign without a takeover has a picture")
-	}
+	check.Error(t, (&Result{}).Plot(io.Discard), "a campaign without a takeover has a picture")
 }

@@ -147,9 +147,7 @@ func TestWrongAnswers(t *testing.T) {
 		}
 		got, err := io.ReadAll(o.Body)
 		_ = o.Body.Close()
-		if err == nil {
-			t.Errorf("%s: a range of %d bytes was accepted, the object has %d", kind, len(got), o.Size)
-		}
+		check.Error(t, err, "%s: a range of %d bytes was accepted, the object has %d", kind, len(got), o.Size)
 	}
 	p.SetConfig(only(Damaged))
 	for want := range 2 {

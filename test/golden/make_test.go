@@ -54,9 +54,8 @@ type maker struct {
 func (m *maker) start() {
 	m.t.Helper()
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-	b, err := testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
-		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
-	must.NoError(m.t, err)
+	b := must.Get(testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
+		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms"))(m.t)
 	m.t.Cleanup(b.Kill)
 	address := must.Get(b.Address(m.data))(m.t)
 	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}

@@ -43,11 +43,10 @@ func admin(t *testing.T, b *testenv.InteropBroker) *kadm.Client {
 // write appends records to partition 0 of a topic.
 func write(t *testing.T, b *testenv.InteropBroker, topic string, values ...string) {
 	t.Helper()
-	c, err := kgo.NewClient(
+	c := must.Get(kgo.NewClient(
 		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)
-	must.NoError(t, err)
+	))(t)
 	defer c.Close()
 	for _, v := range values {
 		must.NoError(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr())

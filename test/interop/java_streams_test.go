@@ -72,11 +72,10 @@ func TestStreams(t *testing.T) {
 	must.NoError(t, compile(t, lib, program, "streams"))
 	b := testenv.ServeInterop(t)
 	must.Get(admin(t, b).CreateTopics(t.Context(), 3, 1, nil, "words", "counts"))(t)
-	c, err := kgo.NewClient(
+	c := must.Get(kgo.NewClient(
 		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()), kgo.ConsumeTopics("counts"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
-	must.NoError(t, err)
+	))(t)
 	defer c.Close()
 	path, last := program+string(filepath.ListSeparator)+lib, map[string]int{}
 	count := func() *java {

@@ -179,10 +179,9 @@ func syslogRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 		writeRiemannEvents(t, file, events)
 		whole := strings.NewReplacer("@FILE@", file, "@PORT@", b.port).Replace(string(text))
 		must.NoError(t, os.WriteFile(config, []byte(whole), 0o600))
-		p, err := testenv.StartProgram(filepath.Join(programs, "usr/sbin/syslog-ng"), []string{libraries, "LC_ALL=C.UTF-8"}, nil,
+		p := must.Get(testenv.StartProgram(filepath.Join(programs, "usr/sbin/syslog-ng"), []string{libraries, "LC_ALL=C.UTF-8"}, nil,
 			"-F", "--no-caps", "--module-path", filepath.Dir(modules[0]), "-f", config, "-R", filepath.Join(dir, "persist"),
-			"-c", filepath.Join(dir, "control"), "-p", filepath.Join(dir, "pid"), "--stderr")
-		must.NoError(t, err)
+			"-c", filepath.Join(dir, "control"), "-p", filepath.Join(dir, "pid"), "--stderr"))(t)
 		t.Cleanup(func() {
 			p.Kill()
 			if t.Failed() {

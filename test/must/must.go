@@ -32,6 +32,14 @@ func NoErrorf(t T, err error, format string, args ...any) {
 	}
 }
 
+// Error ends the test with the text if there is no error.
+func Error(t T, err error, format string, args ...any) {
+	if err == nil {
+		t.Helper()
+		t.Fatal(fmt.Sprintf(format, args...))
+	}
+}
+
 // Get returns a function that returns v, or ends the test with the error. It makes a line of a call
 // that must succeed: b := must.Get(os.ReadFile(name))(t).
 func Get[V any](v V, err error) func(t T) V {

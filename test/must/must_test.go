@@ -53,6 +53,11 @@ var unexpected = map[string]func(r *recorder, err error, n int, text string){
 		must.Get(one(err))(r)
 	},
 	"read: EOF 2": func(r *recorder, err error, _ int, _ string) { check.NoError(r, err); must.Get2(two(err))(r) },
+	"call 7 succeeds": func(r *recorder, _ error, n int, _ string) {
+		err := map[bool]error{true: io.EOF}[n == 3]
+		check.Error(r, err, "call %d succeeds", 7)
+		must.Error(r, err, "call %d succeeds", 7)
+	},
 	"call 7: read: EOF": func(r *recorder, err error, _ int, _ string) {
 		check.NoErrorf(r, err, "call %d", 7)
 		must.NoErrorf(r, err, "call %d", 7)

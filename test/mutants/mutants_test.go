@@ -130,9 +130,7 @@ func perform(t *testing.T, run string, m *mutants.Mutant, seeds []mutants.Seeds,
 		}
 		var kind string
 		var runs, millis, seed uint64
-		if _, err := fmt.Sscan(line, &kind, &runs, &millis, &seed); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
+		must.NoErrorf(t, check.Err(fmt.Sscan(line, &kind, &runs, &millis, &seed)), "%q", line)
 		if took[kind] = runs; runs == 0 {
 			t.Errorf("%s: nothing breaks", kind)
 		}

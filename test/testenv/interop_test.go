@@ -24,17 +24,13 @@ func TestInteropBrokerKeepsItsAddress(t *testing.T) {
 	}
 	must.NoError(t, dial())
 	b.Kill()
-	if dial() == nil {
-		t.Fatal("a process answers after the kill")
-	}
+	must.Error(t, dial(), "a process answers after the kill")
 	b.Start()
 	if err := dial(); err != nil || b.Address != address {
 		t.Fatalf("after the start, at %s: %v", b.Address, err)
 	}
 	b.Stop()
-	if dial() == nil {
-		t.Fatal("a process answers after the stop")
-	}
+	must.Error(t, dial(), "a process answers after the stop")
 	if n := strings.Count(b.Log(), "msg=starting"); n != 2 {
 		t.Errorf("the log of two brokers has %d starts:\n%s", n, b.Log())
 	}

@@ -84,9 +84,7 @@ func TestBudgetOfSparseEvents(t *testing.T) {
 	p := testenv.CountedS3(t)
 	c := newSkipping(time.Date(2026, 11, 1, 0, 30, 0, 0, time.UTC))
 	n := budgeted(t, p, c, t.TempDir(), "sparse", "")
-	defer func() {
-		check.NoError(t, n.Close(context.Background()))
-	}()
+	defer func() { check.NoError(t, n.Close(context.Background())) }()
 	must.Get(n.CreateTopic(t.Context(), "events", broker.TopicSpec{}))(t)
 	n.Cost().Sample() // the budget counts from here on
 	p.SetDelay(60 * time.Millisecond)

@@ -408,9 +408,7 @@ func TestOriginalDetectsRefusals(t *testing.T) {
 	c := newOriginal(t, s.url)
 	must.NoError(t, c.add("t", []byte("a")))
 	for _, topic := range []string{"a/b", "a b", "..", "x:y", "æøå", ""} {
-		if c.add(topic, []byte("a")) == nil {
-			t.Errorf("topic %q: reported as stored", topic)
-		}
+		check.Error(t, c.add(topic, []byte("a")), "topic %q: reported as stored", topic)
 		if got, err := c.record(topic, 0); err == nil {
 			t.Errorf("topic %q: read %q as a record", topic, got)
 		}
@@ -422,9 +420,7 @@ func TestOriginalDetectsRefusals(t *testing.T) {
 		}
 	}
 	for name, sizes := range map[string][]uint32{"above": {3}, "below": {1}, "none": {}} {
-		if c.addSized("t", sizes, []byte("ab")) == nil {
-			t.Errorf("sizes %s the records: reported as stored", name)
-		}
+		check.Error(t, c.addSized("t", sizes, []byte("ab")), "sizes %s the records: reported as stored", name)
 	}
 	for _, offset := range []uint64{1, math.MaxInt64, 1 << 63, math.MaxUint64} {
 		if got, err := c.record("t", offset); !errors.Is(err, errNotFound) {

@@ -87,9 +87,8 @@ func TestRiemannKills(t *testing.T) {
 // riemannServe starts a broker.
 func riemannServe(t *testing.T, dir, address string, env ...string) *testenv.Broker {
 	t.Helper()
-	b, err := testenv.Serve(testenv.Program(t, failing...), append(environment(riemannKey), env...), "--bucket", filepath.Join(dir, "bucket"),
-		"--data-dir", filepath.Join(dir, "data"), "--http-port", "0", "--kafka-listen=", "--riemann-listen", address, "--batch-wait-time", "1ms")
-	must.NoError(t, err)
+	b := must.Get(testenv.Serve(testenv.Program(t, failing...), append(environment(riemannKey), env...), "--bucket", filepath.Join(dir, "bucket"),
+		"--data-dir", filepath.Join(dir, "data"), "--http-port", "0", "--kafka-listen=", "--riemann-listen", address, "--batch-wait-time", "1ms"))(t)
 	t.Cleanup(b.Kill)
 	return b
 }

@@ -57,10 +57,9 @@ type process struct {
 // launch starts a broker.
 func (p *fixture) launch(args ...string) *testenv.Broker {
 	p.t.Helper()
-	b, err := testenv.Serve(p.seb, environment(apiKey), append([]string{
+	b := must.Get(testenv.Serve(p.seb, environment(apiKey), append([]string{
 		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
-	}, args...)...)
-	must.NoError(p.t, err)
+	}, args...)...))(p.t)
 	p.t.Cleanup(b.Kill)
 	return b
 }

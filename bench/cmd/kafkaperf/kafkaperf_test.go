@@ -21,12 +21,8 @@ producer-node-metrics:request-latency-avg:{client-id=perf-producer-client, node-
 	if p, err := produced(out, 1000); err != nil || p.Rate != 2000.5 || p.Wait != 91 || p.Batch != 15555.923 || p.Request != 4.144 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := produced(out, 1001); err == nil {
-		t.Error("too few sent records were accepted")
-	}
-	if _, err := produced("", 1); err == nil {
-		t.Error("empty output was accepted")
-	}
+	check.Error(t, check.Err(produced(out, 1001)), "too few sent records were accepted")
+	check.Error(t, check.Err(produced("", 1)), "empty output was accepted")
 }
 
 func TestSettings(t *testing.T) {
@@ -35,9 +31,7 @@ func TestSettings(t *testing.T) {
 	check.NoError(t, heeded(settings, 128492))
 	check.NoError(t, heeded("acks=all", 15555))
 	for _, batch := range []float64{15555, 0, 140000} {
-		if heeded(settings, batch) == nil {
-			t.Errorf("batches of %.0f bytes were accepted instead of 128 KiB", batch)
-		}
+		check.Error(t, heeded(settings, batch), "batches of %.0f bytes were accepted instead of 128 KiB", batch)
 	}
 }
 
@@ -48,12 +42,8 @@ func TestConsumed(t *testing.T) {
 	if p, err := consumed(out, 500000); err != nil || p.Rate != 65505.0439 || p.Join != 3.347 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := consumed(out, 500001); err == nil {
-		t.Error("too few read records were accepted")
-	}
-	if _, err := consumed("WARNING: Exiting before consuming the expected number of records", 1); err == nil {
-		t.Error("a warning was accepted")
-	}
+	check.Error(t, check.Err(consumed(out, 500001)), "too few read records were accepted")
+	check.Error(t, check.Err(consumed("WARNING: Exiting before consuming the expected number of records", 1)), "a warning was accepted")
 }
 
 func TestMemory(t *testing.T) {

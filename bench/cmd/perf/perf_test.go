@@ -100,9 +100,7 @@ func TestQuantile(t *testing.T) {
 			t.Errorf("%v: %v, %v; want %v", q, got, err, want)
 		}
 	}
-	if _, err := quantile(text, "z", 0.5); err == nil {
-		t.Error("a histogram that is not there has a quantile")
-	}
+	check.Error(t, check.Err(quantile(text, "z", 0.5)), "a histogram that is not there has a quantile")
 }
 
 func TestPictureIsXML(t *testing.T) {

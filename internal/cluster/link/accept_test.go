@@ -152,9 +152,7 @@ func TestNoLinkWithoutTLS(t *testing.T) {
 	t.Run("TLS 1.2", func(t *testing.T) {
 		config, _ := ownKey(t)
 		config.MinVersion, config.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
-		if err := tls.Client(upgraded(t, b), config).Handshake(); err == nil {
-			t.Error("accepted")
-		}
+		check.Error(t, tls.Client(upgraded(t, b), config).Handshake(), "accepted")
 	})
 	t.Run("without a certificate", func(t *testing.T) {
 		config, _ := ownKey(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // messages are messages of all kinds with all fields.
@@ -308,8 +309,6 @@ func TestForget(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := link.New(link.Options{})
-	if err == nil {
-		t.Fatal("no error")
-	}
+	must.Error(t, err, "no error")
 	contains(t, "error", err.Error(), "run is required", "key of the registration", "lookup is required")
 }

@@ -62,8 +62,6 @@ func TestDefaultBodyRefuses(t *testing.T) {
 	} {
 		m := sample()
 		change(m)
-		if _, err := template.Default(m); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		check.Error(t, check.Err(template.Default(m)), "%s: accepted", name)
 	}
 }

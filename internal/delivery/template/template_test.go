@@ -207,9 +207,7 @@ func TestEscaping(t *testing.T) {
 		if strings.Count(string(out), "<") != 1 || strings.Count(string(out), `"`) != 2 {
 			t.Errorf("%q: %s", value, out)
 		}
-		if err := template.Check(`{"name": "{{.Witness.e.Data.tags}}"}`, template.TypeJSON, nil, m); err == nil {
-			t.Errorf("%q: a list between quotes is accepted", value)
-		}
+		check.Error(t, template.Check(`{"name": "{{.Witness.e.Data.tags}}"}`, template.TypeJSON, nil, m), "%q: a list between quotes is accepted", value)
 	}
 }
 

@@ -75,8 +75,6 @@ func TestBackoffValidate(t *testing.T) {
 		{Delays: []time.Duration{0}, Jitter: 1.1},
 		{Delays: []time.Duration{0}, Jitter: math.NaN()},
 	} {
-		if b.Validate() == nil {
-			t.Errorf("%+v is accepted", b)
-		}
+		check.Error(t, b.Validate(), "%+v is accepted", b)
 	}
 }

@@ -12,14 +12,13 @@ import (
 )
 
 func TestDelivery(t *testing.T) {
-	d, err := webhook.ParseDelivery([]byte(`{
+	d := must.Get(webhook.ParseDelivery([]byte(`{
 		"url": "https://example.com/hook", "secrets": ["` + secret.Reveal() + `"], "headers": {"Authorization": "swordfish"},
 		"template": "{{json .Entity}}", "content_type": "application/json",
 		"quiet_hours": {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"},
 		"frequency_cap": {"count": 2, "per": "7d"},
 		"retries": ["5s", "1h30m", "1d"]
-	}`))
-	must.NoError(t, err)
+	}`)))(t)
 	plan := must.Get(d.Plan(webhook.Policy{}, []string{"signup"}))(t)
 	night := noon.Add(9 * time.Hour) // 23:00 in Berlin
 	if plan.Rules.Cap != (webhook.Cap{Count: 2, Per: 7 * 24 * time.Hour}) || !plan.Rules.Next(night, nil).Equal(night.Add(8*time.Hour)) {

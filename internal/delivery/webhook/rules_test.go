@@ -117,9 +117,7 @@ func TestParseQuietHours(t *testing.T) {
 		{"22:00", "07:00", "../../etc/passwd"},
 		{"", "", ""},
 	} {
-		if _, err := webhook.ParseQuietHours(tt[0], tt[1], tt[2]); err == nil {
-			t.Errorf("%q is accepted", tt)
-		}
+		check.Error(t, check.Err(webhook.ParseQuietHours(tt[0], tt[1], tt[2])), "%q is accepted", tt)
 	}
 }
 
@@ -153,9 +151,7 @@ func TestCap(t *testing.T) {
 		}
 	}
 	for _, c := range []webhook.Cap{{Count: 1}, {Per: 1}, {Count: -1, Per: 1}, {Count: 1001, Per: 1}, {Count: 1, Per: 400 * 24 * time.Hour}} {
-		if c.Validate() == nil {
-			t.Errorf("%+v is accepted", c)
-		}
+		check.Error(t, c.Validate(), "%+v is accepted", c)
 	}
 }
 

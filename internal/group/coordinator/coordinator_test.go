@@ -63,12 +63,11 @@ type life struct {
 
 func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *life {
 	t.Helper()
-	b, err := broker.Open(t.Context(), broker.Options{
+	b := must.Get(broker.Open(t.Context(), broker.Options{
 		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
 		Timeouts: log.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond},
 		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	must.NoError(t, err)
+	}))(t)
 	o := coordinator.Options{Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&o)

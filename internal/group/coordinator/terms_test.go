@@ -20,11 +20,10 @@ import (
 // of its earlier term. In between another broker has led, and has taken commits.
 func TestGroupsEndWithTheTerm(t *testing.T) {
 	ctx, store := t.Context(), objstore.NewMemory()
-	b, err := broker.Open(ctx, broker.Options{
+	b := must.Get(broker.Open(ctx, broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true, Standby: true,
 		Logger: slog.New(slog.DiscardHandler),
-	})
-	must.NoError(t, err)
+	}))(t)
 	l := &life{t: t, b: b, c: coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: slog.New(slog.DiscardHandler)})}
 	t.Cleanup(l.kill)
 	must.NoError(t, b.EnsureTopic(ctx, "t"))

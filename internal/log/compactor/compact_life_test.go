@@ -102,11 +102,10 @@ func newLife(t *testing.T, store objstore.Store) *life {
 
 func (l *life) open(store objstore.Store) *broker.Broker {
 	l.t.Helper()
-	b, err := broker.Open(l.t.Context(), broker.Options{
+	b := must.Get(broker.Open(l.t.Context(), broker.Options{
 		Store: store, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond}, RetentionEvery: 2 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
-	})
-	must.NoError(l.t, err)
+	}))(l.t)
 	l.t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }

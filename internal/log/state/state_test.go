@@ -140,9 +140,7 @@ func TestApplyChecksTheChain(t *testing.T) {
 		l := sample(t)
 		h := l.head(record.KindData)
 		change(&h)
-		if err := l.s.Apply(&h, nil, nil); err == nil {
-			t.Errorf("a slot with another %s is applied", name)
-		}
+		check.Error(t, l.s.Apply(&h, nil, nil), "a slot with another %s is applied", name)
 	}
 }
 
@@ -194,14 +192,10 @@ func TestSnapshotDamageIsDetected(t *testing.T) {
 	for i := range len(b) * 8 {
 		bad := append([]byte(nil), b...)
 		bad[i/8] ^= 1 << (i % 8)
-		if _, err := state.DecodeSnapshot(bad); err == nil {
-			t.Fatalf("bit %d", i)
-		}
+		must.Error(t, check.Err(state.DecodeSnapshot(bad)), "bit %d", i)
 	}
 	for i := range b {
-		if _, err := state.DecodeSnapshot(b[:i]); err == nil {
-			t.Fatalf("cut at %d", i)
-		}
+		must.Error(t, check.Err(state.DecodeSnapshot(b[:i])), "cut at %d", i)
 	}
 }
 
@@ -275,9 +269,7 @@ func TestCheckTopicName(t *testing.T) {
 		check.NoError(t, state.CheckTopicName(good))
 	}
 	for _, bad := range []string{"", ".", "..", "../../evil", "a/b", "a b", "ä", "a\x00", strings.Repeat("x", 250)} {
-		if state.CheckTopicName(bad) == nil {
-			t.Errorf("%q is accepted", bad)
-		}
+		check.Error(t, state.CheckTopicName(bad), "%q is accepted", bad)
 	}
 }
 

@@ -407,9 +407,7 @@ func TestLeftoversOfACrash(t *testing.T) {
 		t.Errorf("asked %q, stats %+v", asked, c.Stats())
 	}
 	for file := range gone {
-		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
-			t.Errorf("%s was not removed", file)
-		}
+		check.Error(t, check.Err(os.Stat(filepath.Join(dir, file))), "%s was not removed", file)
 	}
 	for file := range keep {
 		check.NoErrorf(t, check.Err(os.Stat(filepath.Join(dir, file))), "%s", file)

@@ -80,9 +80,7 @@ func TestCopy(t *testing.T) {
 	if err != nil || again.No != 2 {
 		t.Fatalf("number %d: %v", again.No, err)
 	}
-	if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); err == nil {
-		t.Fatal("a copy overwrote a file")
-	}
+	must.Error(t, f.Copy(t.Context(), filepath.Join(dir, "b.db")), "a copy overwrote a file")
 }
 
 // An invalid row is not copied, because it would outlive the file.
