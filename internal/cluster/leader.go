@@ -74,7 +74,8 @@ func (c *Core) leadRound(now time.Time, fx *Effects) {
 }
 
 // showLife is H5: a leader that a registered run may not see commits empty slots, and each slot says
-// when the next one comes. A slower pace is promised before it begins.
+// when the next one comes. A slower pace begins when a slot has promised it: the promise may be late,
+// because the format level was raised late.
 func (c *Core) showLife(fx *Effects) {
 	unseen, youngest := false, c.run-c.l.began
 	for _, p := range c.peers {
@@ -90,7 +91,7 @@ func (c *Core) showLife(fx *Effects) {
 		if slow && youngest > c.t.Fast*6/10 {
 			promise = c.t.Slow
 		}
-		if slow && youngest > c.t.Fast {
+		if slow && youngest > c.t.Fast && c.report.Promise > c.t.Alive {
 			pace = c.t.Slow
 			if c.run-c.l.relisted > 4*c.t.Slow {
 				c.l.relisted, fx.List = c.run, true

@@ -46,6 +46,9 @@ func TestALeaderThatIsNotSeenShowsLife(t *testing.T) {
 	r.want("a slower pace is announced", fx.Promise, time.Minute)
 	r.want("before it begins", fx.Pace, time.Second)
 	r.wait(5 * time.Minute)
+	r.want("it begins before a slot has promised it", r.take().Show, false)
+	r.log.Promise = time.Minute
+	r.wait(tick)
 	fx = r.take()
 	r.want("after the fast time: pace", fx.Pace, time.Minute)
 	if !fx.List {
