@@ -43,7 +43,6 @@ type Connections struct {
 	slots       map[net.Conn]*ConnSlot
 	idle        list.List // *ConnSlot, by the start of its last phase idle
 	slowChecked time.Time // last pass of AbortSlow
-	watching    bool      // watch will be called
 }
 
 // ServerOptions are what Connections.Server needs. All fields are required.
@@ -106,15 +105,11 @@ func (c *Connections) HasQueued() bool { return c.queued.Load() > 0 }
 // context registers a new connection. net/http calls it before state.
 func (c *Connections) context(ctx context.Context, conn net.Conn) context.Context {
 	slot := &ConnSlot{c: c, conn: conn}
-	ctx, slot.cancel = context.WithCancel(ctx)
 	if g, ok := conn.(seenConn); ok {
 		g.seen().slot = slot
 	}
 	c.mu.Lock()
 	c.slots[conn] = slot
-	if !c.watching {
-		c.armLocked()
-	}
 	c.mu.Unlock()
 	return context.WithValue(ctx, slotKey{}, slot)
 }

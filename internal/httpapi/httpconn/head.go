@@ -42,8 +42,6 @@ type guard struct {
 	head  head
 	inner bool  // no head is expected: the body of a request is arriving
 	ahead int64 // bytes received after the head
-
-	watched atomic.Bool // Connections watches the current request; never with TLS, whose end has bytes
 }
 
 // guardedListener accepts guarded connections.
@@ -66,9 +64,6 @@ func (l guardedListener) Accept() (net.Conn, error) {
 
 // Read implements net.Conn.
 func (g *guarded) Read(p []byte) (int, error) {
-	if g.readsAhead(p) {
-		return 0, nil // no error: net/http watches no longer
-	}
 	n, err := g.TCPConn.Read(p)
 	if n > 0 && !g.read {
 		g.read = true
@@ -174,7 +169,6 @@ func (g *guard) next(body int64) {
 	// answer may have sent it.
 	early := body >= 0 && g.ahead > body+1
 	g.head, g.inner, g.ahead = head{early: early || g.head.early}, false, 0
-	g.watched.Store(false)
 }
 
 // head is the state of checking a request's head.

@@ -50,19 +50,6 @@ func unread(conn net.Conn) (is bool) {
 	return is
 }
 
-// watches: hungUp can tell.
-const watches = true
-
-// hungUp reports whether the client has closed a connection and all of its bytes are read.
-func hungUp(conn net.Conn) (is bool) {
-	control(conn, func(fd int) {
-		var b [1]byte
-		n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		is = err == nil && n == 0 || err != nil && err != unix.EAGAIN && err != unix.EINTR
-	})
-	return is
-}
-
 // silent reports whether a connection has never sent anything.
 func silent(conn net.Conn) (is bool) {
 	control(conn, func(fd int) {

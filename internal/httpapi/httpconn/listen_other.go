@@ -19,11 +19,6 @@ func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 	return guardedListener{l.(*net.TCPListener), port}, nil
 }
 
-// watches: hungUp cannot tell, so net/http watches.
-const watches = false
-
-func hungUp(net.Conn) bool { return false }
-
 // silent reports whether a connection has never sent anything; false where the system does not
 // tell.
 func silent(net.Conn) bool { return false }

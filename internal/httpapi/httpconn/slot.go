@@ -23,21 +23,19 @@ import (
 type ConnSlot struct {
 	c             *Connections
 	conn          net.Conn
-	cancel        context.CancelFunc // ends the contexts of the requests
-	refused       bool               // set before the first request
-	request       string             // its name by the client
-	client        string             // address of the client of a forwarded request; "": that of conn
-	body          int64              // length of the request's body
-	whole         bool               // the request's body arrived with its head
-	read          atomic.Int64       // bytes of the request's body
-	authenticated atomic.Bool        // a request had the key
+	refused       bool         // set before the first request
+	request       string       // its name by the client
+	client        string       // address of the client of a forwarded request; "": that of conn
+	body          int64        // length of the request's body
+	whole         bool         // the request's body arrived with its head
+	read          atomic.Int64 // bytes of the request's body
+	authenticated atomic.Bool  // a request had the key
 
 	// The fields below are guarded by c.mu.
 	phase   phase
 	since   time.Time     // start of the phase; of serving, which has no limit, that of an earlier one
 	element *list.Element // in c.idle, from the first phase idle on
 
-	looked          bool      // the request was in progress at the last call of watch
 	evicted         time.Time // last eviction attempt, in phase idle
 	unauthenticated bool      // to be closed after its answer
 }
@@ -105,9 +103,6 @@ func (p *ConnSlot) Begin(r *http.Request) *api.Problem {
 	g := seen.seen()
 	// Without a body net/http may be reading ahead by now, and then the rest of g belongs to it.
 	p.whole = r.ContentLength > 0 && g.ahead >= r.ContentLength
-	if _, plain := p.conn.(*guarded); p.whole && plain && watches {
-		g.watched.Store(true) // net/http reads ahead only after the body
-	}
 	return g.head.fault(r)
 }
 
@@ -212,7 +207,6 @@ func (p *ConnSlot) enterLocked(to phase) {
 	case to == idle && p.element == nil:
 		p.element = p.c.idle.PushBack(p)
 	case to == idle:
-		p.looked = false
 		p.c.idle.MoveToBack(p.element)
 	case to >= closing && p.element != nil:
 		p.c.idle.Remove(p.element)
