@@ -176,10 +176,12 @@ func (c *checker) phase() {
 		return
 	}
 	switch o.kind {
-	case "kill", "power", "restart", "pause", "return", "hang", "store", "offline", "slowstore", "term", "handover":
+	case "kill", "power", "restart", "pause", "hang", "store", "offline", "slowstore", "term", "handover":
 		if o.led {
 			most = 1
 		}
+	case "return": // with a slow store the successor may be too slow as well
+		most = 2
 	case "takeover":
 		if most = 1; o.led {
 			most = 2
