@@ -79,14 +79,6 @@ func Equalf[V comparable](t T, got, want V, format string, args ...any) {
 	}
 }
 
-// EqualSlices ends the test if two slices differ.
-func EqualSlices[S ~[]V, V comparable](t T, got, want S) {
-	if !slices.Equal(got, want) {
-		t.Helper()
-		t.Fatal(check.Different(got, want))
-	}
-}
-
 // EqualSlicesf ends the test with the text if two slices differ.
 func EqualSlicesf[S ~[]V, V comparable](t T, got, want S, format string, args ...any) {
 	if !slices.Equal(got, want) {
@@ -124,14 +116,6 @@ func ErrorContainsf(t T, err error, part, format string, args ...any) {
 	if err == nil || !strings.Contains(err.Error(), part) {
 		t.Helper()
 		t.Fatal(fmt.Sprintf("%s: error %v, want one with %q", fmt.Sprintf(format, args...), err, part))
-	}
-}
-
-// Contains ends the test if a text lacks a part.
-func Contains(t T, text, part string) {
-	if !strings.Contains(text, part) {
-		t.Helper()
-		t.Fatal(fmt.Sprintf("%q lacks %q", text, part))
 	}
 }
 
