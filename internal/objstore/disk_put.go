@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -205,6 +206,8 @@ const (
 	// writeStep is how much of a file is written before write-back starts: a huge page of the page
 	// cache.
 	writeStep = 2 << 20
+	// settlePause is the longest pause between two steps of a staged file.
+	settlePause = 5 * time.Millisecond
 )
 
 // write creates the temporary file and makes its content durable.
@@ -342,8 +345,8 @@ func (d *Disk) Stage(ctx context.Context, size int64) (*Staged, error) {
 
 // Publish makes the file an object: first its content durable, then its name. Verdicts are those of
 // Put; after ErrNoVerdict it may be called again with the same key. The file is written to the disk
-// in steps, each after the previous one has arrived, so that concurrent small writes need not wait
-// for the whole file.
+// in steps, each after the previous one has arrived and after a pause of the same length, so that
+// concurrent small writes need not wait for the whole file.
 func (s *Staged) Publish(ctx context.Context, key string) error {
 	if err := begin(ctx, "put", key); err != nil {
 		return err
@@ -381,9 +384,11 @@ func (s *Staged) settle() error {
 	}
 	fd := int(s.File.Fd())
 	for at := int64(0); at < info.Size(); at += writeStep {
+		begin := time.Now()
 		if err := d.calls.settle(fd, at, writeStep); err != nil {
 			return d.syncFailed(err)
 		}
+		time.Sleep(min(time.Since(begin), settlePause)) // for the small writes that wait
 	}
 	if err := d.calls.dataSync(fd); err != nil {
 		return d.syncFailed(err)

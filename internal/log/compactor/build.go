@@ -1,12 +1,14 @@
 package compactor
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/pack"
@@ -19,6 +21,11 @@ import (
 // gapMax is the size of a gap between two wanted ranges of an object up to which one request reads
 // both.
 const gapMax = 256 << 10
+
+// smallMax is the size of a range up to which it is read into memory and verified there. A busy
+// broker merges tens of thousands of ranges of a few KiB. For one of those, a copy by the kernel and a
+// mapping take more time than a read and a write.
+const smallMax = 64 << 10
 
 // forgetAfter is how many bytes of a mapping are read before its pages are dropped.
 const forgetAfter = 256 << 10
@@ -47,8 +54,9 @@ func (p *output) crc() uint32 { return record.ObjectCRC32C(p.data[:p.head], [][]
 
 // piece is a source and its position in the pack.
 type piece struct {
-	r    *state.Range
-	from int64 // position in the file
+	r        *state.Range
+	from     int64 // position in the file
+	verified bool  // when it was copied
 }
 
 // build writes the pack and verifies all of it against its sources: checksums, offsets, record
@@ -67,7 +75,7 @@ func (m *Merger) build(ctx context.Context, l *pack.Layout, view *state.State) (
 	if err = m.gather(ctx, p, sources, view); err != nil {
 		return nil, err
 	}
-	return p, p.seal(l)
+	return p, p.seal(l, &m.pace)
 }
 
 func sizeOf(ranges []*state.Range) (size int64) {
@@ -109,23 +117,28 @@ func newPack(p *output) (*output, error) {
 	return p, nil
 }
 
-// gather reads ranges to their positions behind the head, maps the file and verifies each.
+// gather copies ranges to their positions behind the head, maps the file and verifies each range.
 func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, view *state.State) error {
 	objects, at := map[string][]piece{}, p.head
+	var keys []string // in the order in which the store has them, which is that of a journal
 	for _, r := range ranges {
 		key := view.RangeKey(r)
-		objects[key] = append(objects[key], piece{r, at})
+		if objects[key] == nil {
+			keys = append(keys, key)
+		}
+		objects[key] = append(objects[key], piece{r: r, from: at})
 		at += int64(r.Len)
 	}
-	for key, pieces := range objects {
-		if err := m.copyObject(ctx, p.file, key, pieces); err != nil {
+	sorting.Sort(keys, strings.Compare)
+	for _, key := range keys {
+		if err := m.copyObject(ctx, p.file, key, objects[key]); err != nil {
 			return err
 		}
 	}
 	if err := p.mapFile(); err != nil {
 		return err
 	}
-	return m.verifySources(ctx, p, objects)
+	return m.verifySources(ctx, p, keys, objects)
 }
 
 // tempFile creates a file without a name: it is deleted when it is closed, however this process
@@ -149,7 +162,7 @@ func (p *output) mapFile() (err error) {
 }
 
 // seal writes head and index before the batches, and verifies the whole object.
-func (p *output) seal(l *pack.Layout) error {
+func (p *output) seal(l *pack.Layout, pace *pace) error {
 	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
@@ -157,10 +170,20 @@ func (p *output) seal(l *pack.Layout) error {
 	if _, err = p.file.WriteAt(prefix, 0); err != nil {
 		return fmt.Errorf("temporary file: %w", err)
 	}
-	if _, err = record.DecodeObject(p.data); err != nil {
+	if err = p.verify(pace); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
 	return nil
+}
+
+// verify reads and verifies the whole object.
+func (p *output) verify(pace *pace) error {
+	head, _, index, need, err := record.DecodeMeta(p.data[:p.head])
+	if err != nil || need > 0 {
+		return fmt.Errorf("%d bytes of head and index, of %d: %w", p.head, need, err)
+	}
+	batches := pacedReader{io.NewSectionReader(p.file, p.head, p.size-p.head), pace}
+	return record.VerifyBody(&head, index, bufio.NewReaderSize(batches, smallMax), make([]byte, smallMax))
 }
 
 // copyObject reads the pieces of one object to their positions in the file. One request reads
@@ -181,6 +204,7 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 			}
 			return fmt.Errorf("read %s: %w", key, err)
 		}
+		m.pace.add(int(end - int64(pieces[0].r.Pos)))
 		pieces = pieces[n:]
 	}
 	return nil
@@ -196,13 +220,14 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 	}
 	defer o.Body.Close()
 	if s, ok := o.Body.(*objstore.Section); ok {
-		return copySection(f, s, pieces)
+		return m.copySection(f, s, pieces)
 	}
-	for _, p := range pieces {
+	for i := range pieces {
+		p := &pieces[i]
 		if _, err := io.CopyN(io.Discard, o.Body, int64(p.r.Pos)-pos); err != nil {
 			return err
 		}
-		if _, err := io.CopyN(io.NewOffsetWriter(f, p.from), o.Body, int64(p.r.Len)); err != nil {
+		if err := m.copyStream(f, o.Body, p); err != nil {
 			return err
 		}
 		pos = int64(p.r.Pos) + int64(p.r.Len)
@@ -210,39 +235,74 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 	return nil
 }
 
-// copySection lets the kernel copy from one file to another.
-func copySection(f *os.File, s *objstore.Section, pieces []piece) error {
+// copyStream copies the next range of a stream. A stream that ends early is io.EOF.
+func (m *Merger) copyStream(f *os.File, from io.Reader, p *piece) error {
+	if p.r.Len > smallMax {
+		_, err := io.CopyN(io.NewOffsetWriter(f, p.from), from, int64(p.r.Len))
+		return err
+	}
+	b := m.small[:p.r.Len]
+	if _, err := io.ReadFull(from, b); errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	} else if err != nil {
+		return err
+	}
+	return p.write(f, b)
+}
+
+// copySection copies ranges from one file to another. The kernel copies the large ones.
+func (m *Merger) copySection(f *os.File, s *objstore.Section, pieces []piece) error {
 	begin := int64(pieces[0].r.Pos)
-	for _, p := range pieces {
+	for i := range pieces {
+		p := &pieces[i]
 		from, n := s.Off+int64(p.r.Pos)-begin, int64(p.r.Len)
 		if from+n > s.Off+s.Len {
 			return io.EOF
 		}
-		if err := copyFile(f, p.from, s.File, from, n); err != nil {
+		if n > smallMax {
+			if err := copyFile(f, p.from, s.File, from, n); err != nil {
+				return err
+			}
+			continue
+		}
+		if done, err := s.File.ReadAt(m.small[:n], from); done < int(n) {
+			return errors.Join(io.ErrUnexpectedEOF, err)
+		}
+		if err := p.write(f, m.small[:n]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// verifySources checks each range against the state. A damaged range is read once more, because it
-// may have been damaged in transit. If it is still damaged it stays where it is: merging around it
-// loses nothing, and readers get the named error.
-func (m *Merger) verifySources(ctx context.Context, p *output, objects map[string][]piece) error {
+// write writes the bytes of a range, damaged or not.
+func (p *piece) write(f *os.File, b []byte) error {
+	p.verified = p.verify(b) == nil
+	_, err := f.WriteAt(b, p.from)
+	return err
+}
+
+// verifySources checks the ranges that were not verified when they were copied. A damaged range is
+// read once more, because it may have been damaged in transit. If it is still damaged it stays where
+// it is: merging around it loses nothing, and readers get the named error.
+func (m *Merger) verifySources(ctx context.Context, p *output, keys []string, objects map[string][]piece) error {
 	read := int64(0)
-	for key, pieces := range objects {
-		for _, c := range pieces {
+	for _, key := range keys {
+		for _, c := range objects[key] {
+			if c.verified {
+				continue
+			}
 			if read += int64(c.r.Len); read > forgetAfter {
 				p.forget()
 				read = 0
 			}
-			err := c.verify(p.data)
+			err := c.verify(p.of(&c))
 			if err != nil {
 				objstore.Forget(m.opt.Store, key)
 				if err := m.copyObject(ctx, p.file, key, []piece{c}); err != nil {
 					return err
 				}
-				err = c.verify(p.data)
+				err = c.verify(p.of(&c))
 			}
 			if err != nil {
 				m.bad[c.r.Source()] = struct{}{}
@@ -253,10 +313,14 @@ func (m *Merger) verifySources(ctx context.Context, p *output, objects map[strin
 	return nil
 }
 
-func (c *piece) verify(file []byte) error {
-	sum, err := record.Verify(file[c.from : c.from+int64(c.r.Len)])
-	if err == nil && (sum.Span != int64(c.r.Span) || sum.Records != int(c.r.Records)) {
-		err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, c.r.Records, c.r.Span)
+// of returns the bytes of a range in the mapped file.
+func (p *output) of(c *piece) []byte { return p.data[c.from : c.from+int64(c.r.Len)] }
+
+// verify checks the bytes of a range against the state.
+func (p *piece) verify(b []byte) error {
+	sum, err := record.Verify(b)
+	if err == nil && (sum.Span != int64(p.r.Span) || sum.Records != int(p.r.Records)) {
+		err = fmt.Errorf("%d records over %d offsets, want %d over %d", sum.Records, sum.Span, p.r.Records, p.r.Span)
 	}
 	return err
 }

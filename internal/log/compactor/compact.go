@@ -1,7 +1,7 @@
 // Package compactor makes packs. It reads the ranges that package pack has planned, writes them to
 // a temporary file in the order of the pack, verifies the result against its sources, stores it and
-// installs it (rule R8). It runs concurrently with the log, which never waits for it; a failed pack
-// is tried again later.
+// installs it (rule R8). It runs concurrently with the log, which never waits for it, and rests between
+// its steps unless too many ranges wait; a failed pack is tried again later.
 package compactor
 
 import (
@@ -149,7 +149,7 @@ func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *
 	if err = p.mapFile(); err != nil {
 		return nil, err
 	}
-	return p, p.seal(l)
+	return p, p.seal(l, &m.pace)
 }
 
 // filtering writes the remaining records of runs to a file.

@@ -82,9 +82,11 @@ type Merger struct {
 	wg     sync.WaitGroup
 	// ranges that could not be read or verified; they are not merged
 	bad    map[state.Source]struct{}
-	busy   bool  // result of measureInflow
-	left   int64 // bytes that waited after the last check
-	ranges int   // number of ranges after the last check
+	busy   bool   // result of measureInflow
+	left   int64  // bytes that waited after the last check
+	ranges int    // number of ranges after the last check
+	small  []byte // holds a small range
+	pace   pace
 	purging
 
 	packs, bytes, failed *metrics.Counter
@@ -101,7 +103,7 @@ func Open(o Options) *Merger {
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:contextcheck // ended by Close
 	m := &Merger{
-		opt: o, cancel: cancel, bad: map[state.Source]struct{}{},
+		opt: o, cancel: cancel, bad: map[state.Source]struct{}{}, small: make([]byte, smallMax),
 		packs:  o.Metrics.GetOrCreateCounter(`seb_merge_packs_total`),
 		bytes:  o.Metrics.GetOrCreateCounter(`seb_merge_bytes_total`),
 		failed: o.Metrics.GetOrCreateCounter(`seb_merge_failures_total`),
@@ -136,6 +138,7 @@ func (m *Merger) run(ctx context.Context) {
 		}
 		m.measureInflow()
 		for ctx.Err() == nil {
+			m.pace.start(m.opt.Ranges != nil && m.added() < 2*m.opt.Packer.Backlog)
 			more, err := m.Once(ctx)
 			if err != nil && ctx.Err() == nil {
 				m.failed.Inc()
@@ -155,8 +158,11 @@ func (m *Merger) run(ctx context.Context) {
 // backlogged reports whether so many ranges were added since the last check that the next one must
 // not wait.
 func (m *Merger) backlogged() bool {
-	return m.opt.Ranges != nil && m.opt.Packer.Backlog > 0 && m.opt.Ranges()-m.ranges >= m.opt.Packer.Backlog
+	return m.opt.Ranges != nil && m.opt.Packer.Backlog > 0 && m.added() >= m.opt.Packer.Backlog
 }
+
+// added is the number of ranges that were added since the last check.
+func (m *Merger) added() int { return m.opt.Ranges() - m.ranges }
 
 // busyRate is the inflow in bytes per second, between two checks, at which a broker is busy.
 // Producers then need the disk and the network, and merging can wait.
