@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -153,6 +154,29 @@ func TestRemovedFileWithAnEndMark(t *testing.T) {
 	if !ended {
 		t.Fatal("the owner did not leave its file")
 	}
+	for _, s := range []*Disk{d, other, tempDisk(t, dir)} {
+		if got, err := readString(t, s, "wal/1/1"); err != nil || got != value {
+			t.Errorf("a stored object: %.20q (%d bytes), %v", got, len(got), err)
+		}
+	}
+}
+
+// TestRemovedFileIsNotOpened: while the owner prepares its next file, another process ends the journal,
+// which removes that file before the owner opens it. The owner puts the object as a file.
+func TestRemovedFileIsNotOpened(t *testing.T) {
+	dir := t.TempDir()
+	d, other := tempDisk(t, dir), tempDisk(t, dir)
+	d.sizes = journal.Options{FirstBytes: 4 * journal.BlockBytes, FileBytes: 4 * journal.BlockBytes}
+	ownFor(t, d, "wal/1")
+	honest := d.calls.reserve
+	var ended sync.Once
+	d.calls.reserve = func(fd int, size int64) error {
+		ended.Do(func() { mustPut(t, other, "wal/1/seal", "seal") })
+		return honest(fd, size)
+	}
+	value := strings.Repeat("x", 2*journal.BlockBytes-100) // two of them need another file
+	mustPut(t, d, "wal/1/0", value)
+	mustPut(t, d, "wal/1/1", value)
 	for _, s := range []*Disk{d, other, tempDisk(t, dir)} {
 		if got, err := readString(t, s, "wal/1/1"); err != nil || got != value {
 			t.Errorf("a stored object: %.20q (%d bytes), %v", got, len(got), err)

@@ -300,6 +300,11 @@ func (j *Journal) room(o *owner, need int64) (Position, error) {
 		return at, nil
 	}
 	next, err := o.next.take()
+	if errors.Is(err, fs.ErrNotExist) { // another process may have ended the journal and removed the file
+		if ended := j.look(o); errors.Is(ended, ErrEnded) {
+			return at, ended
+		}
+	}
 	if err != nil {
 		return at, fmt.Errorf("prepare a journal file after %s: %w", j.fileName(at.File), err)
 	}
