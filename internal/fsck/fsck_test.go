@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the pools last longer, which saves CPU time
+	goleak.VerifyTestMain(m)
+}
 
 func disk(t testing.TB) objstore.Store {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -26,7 +27,10 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the pools last longer, which saves CPU time
+	goleak.VerifyTestMain(m)
+}
 
 const apiKey = "the-api-key"
 
