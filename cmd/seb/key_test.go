@@ -139,6 +139,10 @@ func TestKeyCommandIsInterrupted(t *testing.T) {
 	p := newWorkDir(t)
 	b := p.serve()
 	p.must("topic", "create", "t", "-s", "key-index=true")
+	connections := func(n string) bool { // p.call has one of them
+		return strings.Contains(p.call(b, "GET", "/metrics", "", ""), "seb_http_connections "+n+"\n")
+	}
+	waitFor(t, func() bool { return connections("1") }) // that of topic create has ended
 	c := p.command("key", "list", "t", "--min-offset", "5", "--wait", "5m")
 	var out, fault sebtest.Log
 	c.Stdout, c.Stderr = &out, &fault
@@ -154,7 +158,7 @@ func TestKeyCommandIsInterrupted(t *testing.T) {
 			t.Fatalf("ended too early: %s%s", out.String(), fault.String())
 		default:
 		}
-		return strings.Contains(p.call(b, "GET", "/metrics", "", ""), "seb_http_connections 2\n")
+		return connections("2")
 	})
 	_ = c.Process.Signal(syscall.SIGINT)
 	<-done
