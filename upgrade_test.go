@@ -15,7 +15,7 @@ import (
 // program raises it.
 func TestFinalizeUpgrade(t *testing.T) {
 	dir := t.TempDir()
-	store := must.Get(objstore.Open(t.Context(), "file:"+dir, objstore.Options{}))(t)
+	store := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{}))(t)
 	must.Get(testenv.OldBucket(t.Context(), store))(t)
 	b := must.Get(seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true}))(t)
 	defer b.Close(context.Background())

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/record"
 )
@@ -256,7 +257,7 @@ func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}
-	store, err := spec.Open(cmd.Context(), s3Keys())
+	store, err := anystore.OpenSpec(cmd.Context(), spec, s3Keys())
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -186,8 +188,8 @@ func TestCompactionEndToEnd(t *testing.T) {
 	t.Run("s3", func(t *testing.T) {
 		s, p := testenv.S3ForTest(t), newWorkDir(t)
 		p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
-		store := must.Get(objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
-		defer func() { _ = store.(*objstore.S3).Close() }()
+		store := must.Get(anystore.Open(t.Context(), s.Spec("seb"), anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
+		defer func() { _ = store.(*s3.Store).Close() }()
 		testCompactionEndToEnd(t, p, 8000, s.Spec("seb"), store)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/doctor"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 )
 
 func newDoctor() *cobra.Command {
@@ -80,7 +82,7 @@ store's documentation for whether an acknowledged object survives the loss of po
 			if err != nil {
 				return err
 			}
-			store, err := objstore.Open(cmd.Context(), bucket, objstore.Options{})
+			store, err := anystore.Open(cmd.Context(), bucket, anystore.Options{})
 			if err != nil {
 				return usageError{err}
 			}
@@ -90,7 +92,7 @@ store's documentation for whether an acknowledged object survives the loss of po
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s passes all checks (%v); they do not cover the loss of power or of a disk\n",
 				store, time.Since(start).Round(time.Millisecond))
-			if l, ok := store.(*objstore.S3); ok {
+			if l, ok := store.(*s3.Store); ok {
 				if w, err := l.LifecycleWarning(cmd.Context()); err == nil && w != "" {
 					fmt.Fprintln(cmd.OutOrStdout(), "warning:", w)
 				}

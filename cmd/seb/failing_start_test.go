@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -100,7 +101,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 // epochsOf returns the folders of epochs below wal/.
 func epochsOf(t *testing.T, bucket string) (folders []string) {
 	t.Helper()
-	store := must.Get(objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
+	store := must.Get(anystore.Open(t.Context(), bucket, anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 	for o := (objstore.ListOptions{Prefix: "s0000/wal/"}); ; {
 		entries, more := must.Get2(store.List(t.Context(), o))(t)
 		for _, e := range entries {

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/record"
 )
@@ -132,7 +133,7 @@ func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error)
 			return nil, usageError{fmt.Errorf("--%s: folder %s does not exist", flag, spec.Dir)}
 		}
 	}
-	store, err := spec.Open(cmd.Context(), reading())
+	store, err := anystore.OpenSpec(cmd.Context(), spec, reading())
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/progress"
 )
 
@@ -157,7 +158,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer c.Close()
-	store, err := spec.Open(cmd.Context(), s3Keys())
+	store, err := anystore.OpenSpec(cmd.Context(), spec, s3Keys())
 	if err != nil {
 		return usageError{fmt.Errorf("--to: %w", err)}
 	}

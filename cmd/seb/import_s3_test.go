@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/migration"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -26,8 +26,8 @@ func TestVersion1OnS3(t *testing.T) {
 	b.kill()
 	p.must("fsck", "--bucket", s.Spec("seb"))
 
-	keys := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
-	store := must.Get(objstore.Open(t.Context(), s.Spec("out"), keys))(t)
+	keys := anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
+	store := must.Get(anystore.Open(t.Context(), s.Spec("out"), keys))(t)
 	f, err := migration.Read(t.Context(), store, "t", 2)
 	if err != nil || f.Len() != 1 || string(f.Value(0)) != "c" {
 		t.Errorf("%+v %v", f, err)

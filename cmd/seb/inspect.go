@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -109,7 +110,7 @@ func (i *inspectFlags) read(ctx context.Context, name string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: no such file, and no bucket %s; set one with --bucket", name, strings.TrimPrefix(i.bucket, "file:"))
 		}
 	}
-	store, err := objstore.Open(ctx, i.bucket, reading())
+	store, err := anystore.Open(ctx, i.bucket, reading())
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -333,10 +334,10 @@ func (d *dump) text(b []byte) string {
 func micros(t int64) string { return time.UnixMicro(t).UTC().Format("2006-01-02T15:04:05.000000Z") }
 
 // s3Keys uses the credentials of the AWS tools.
-func s3Keys() objstore.Options { return objstore.Options{} }
+func s3Keys() anystore.Options { return anystore.Options{} }
 
 // reading is s3Keys for commands that create nothing in a bucket.
-func reading() objstore.Options {
+func reading() anystore.Options {
 	o := s3Keys()
 	o.Existing = true
 	return o

@@ -20,8 +20,7 @@ import (
 // folder opens the bucket in a folder.
 func folder(t *testing.T, dir string) objstore.Store {
 	t.Helper()
-	store := must.Get(objstore.Open(t.Context(), "file:"+dir, objstore.Options{}))(t)
-	return store
+	return must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{}))(t)
 }
 
 func contents(t *testing.T, store objstore.Store) map[string]uint32 {

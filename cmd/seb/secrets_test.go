@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -125,7 +126,7 @@ func (s *sealing) state() (out client.Secrets) {
 
 func (s *sealing) open() objstore.Store {
 	s.t.Helper()
-	store := must.Get(objstore.Open(s.t.Context(), s.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(s.t)
+	store := must.Get(anystore.Open(s.t.Context(), s.bucket, anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(s.t)
 	return store
 }
 

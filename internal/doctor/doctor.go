@@ -24,6 +24,8 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 )
 
 // Level is the severity of a finding.
@@ -211,7 +213,7 @@ func (e *examination) bucket(ctx context.Context) {
 		probe = e.probeList
 	}
 	if store != nil && probe(ctx, store) {
-		if s, ok := store.(*objstore.S3); ok {
+		if s, ok := store.(*s3.Store); ok {
 			e.policies(ctx, s)
 		}
 		end = e.log(ctx, store)
@@ -246,7 +248,7 @@ func (e *examination) open(ctx context.Context) objstore.Store {
 		}
 		e.space("bucket", spec.Dir)
 	}
-	store, err := spec.Open(ctx, objstore.Options{})
+	store, err := anystore.OpenSpec(ctx, spec, anystore.Options{})
 	if err != nil {
 		e.add(Fail, "bucket", "correct --bucket and the credentials", "%v", err)
 		return nil
@@ -332,7 +334,7 @@ func (e *examination) probeList(ctx context.Context, s objstore.Store) bool {
 // unusable adds the finding that a request to the store failed.
 func (e *examination) unusable(s objstore.Store, request string, err error) {
 	do := "check the name of the bucket, region and keys; grant PutObject, GetObject, DeleteObject and ListBucket on the prefix"
-	if _, remote := objstore.As[*objstore.S3](s); !remote {
+	if _, remote := objstore.As[*s3.Store](s); !remote {
 		do = "allow the broker's user to read and write the folder, and check the disk"
 	} else if errors.Is(err, objstore.ErrNoVerdict) {
 		do = "check the endpoint and the network: the store did not answer"
@@ -341,7 +343,7 @@ func (e *examination) unusable(s objstore.Store, request string, err error) {
 }
 
 // policies checks the bucket's lifecycle rules and versioning.
-func (e *examination) policies(ctx context.Context, s *objstore.S3) {
+func (e *examination) policies(ctx context.Context, s *s3.Store) {
 	switch warning, err := s.LifecycleWarning(ctx); {
 	case err != nil:
 		e.add(Warn, "lifecycle", "grant s3:GetLifecycleConfiguration, or check manually that no rule expires objects of the prefix", "rules unknown: %v", err)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -51,15 +52,15 @@ func TestBackupOfViews(t *testing.T) {
 // once.
 func TestVersionedBucket(t *testing.T) {
 	server := testenv.S3ForTest(t, "--versioning-dir", t.TempDir())
-	client := s3.New(s3.Options{
+	client := awss3.New(awss3.Options{
 		Region: "us-east-1", BaseEndpoint: &server.Endpoint, UsePathStyle: true,
 		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKey, testenv.SecretKey, ""),
 	})
-	must.Get(client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
+	must.Get(client.PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{
 		Bucket: aws.String(testenv.Bucket), VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
 	}))(t)
-	open := func(prefix string) *objstore.S3 {
-		s := must.Get(objstore.OpenS3(t.Context(), server.Options(prefix)))(t)
+	open := func(prefix string) *s3.Store {
+		s := must.Get(s3.Open(t.Context(), server.Options(prefix)))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
@@ -42,9 +44,9 @@ func TestClean(t *testing.T) {
 		"disk":   disk,
 		"s3": func(t testing.TB) objstore.Store {
 			s := testenv.S3ForTest(t.(*testing.T))
-			o := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
-			store := must.Get(objstore.Open(t.Context(), s.Spec("p"), o))(t)
-			t.Cleanup(func() { _ = store.(*objstore.S3).Close() })
+			o := anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
+			store := must.Get(anystore.Open(t.Context(), s.Spec("p"), o))(t)
+			t.Cleanup(func() { _ = store.(*s3.Store).Close() })
 			return store
 		},
 	} {

@@ -20,7 +20,9 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/objstore/cache"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -29,7 +31,7 @@ func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 	if o.Store != nil {
 		return o.Store, nil
 	}
-	return objstore.Open(ctx, o.Bucket, objstore.Options{Existing: o.ReadOnly})
+	return anystore.Open(ctx, o.Bucket, anystore.Options{Existing: o.ReadOnly})
 }
 
 // checkedStore is a remote store that passes the check of rule R10 before the first PUT. The log is
@@ -83,7 +85,7 @@ func (g *checkedStore) check(ctx context.Context, refused error, o *Options, f *
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	failpoint.Hit("start.checked")
-	if s, ok := g.Store.(*objstore.S3); ok {
+	if s, ok := g.Store.(*s3.Store); ok {
 		// the concurrent writers leave idle connections, with a buffer each; they are reopened on
 		// demand
 		_ = s.Close()
@@ -160,7 +162,7 @@ func (g *checkedStore) ClockSkew() (skew time.Duration, ok bool) {
 // warnLifecycle warns about lifecycle rules that would delete objects of the log. The permission to
 // read the rules is optional.
 func warnLifecycle(ctx context.Context, store objstore.Store, log *slog.Logger) {
-	l, ok := store.(*objstore.S3)
+	l, ok := store.(*s3.Store)
 	if !ok {
 		return
 	}

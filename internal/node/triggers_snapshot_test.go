@@ -16,6 +16,8 @@ import (
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/testenv"
@@ -90,9 +92,9 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 			o := Options{DataDir: filepath.Join(t.TempDir(), "data"), BatchWait: BatchNone}
 			var err error
 			if name == "disk" {
-				o.Store, err = objstore.Open(t.Context(), t.TempDir(), objstore.Options{})
+				o.Store, err = objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
 			} else {
-				o.Store, err = objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p"))
+				o.Store, err = s3.Open(t.Context(), testenv.S3ForTest(t).Options("p"))
 			}
 			must.NoError(t, err)
 			defer closeStore(o.Store)
@@ -137,7 +139,7 @@ func TestSnapshotsOfAReplacedLogAreIgnored(t *testing.T) {
 	n = open(t, o)
 	events(t, n, "ann", "b")
 	must.Get(n.Trim(t.Context(), "events", 0, 1))(t)
-	later := must.Get(objstore.Open(t.Context(), o.Bucket, objstore.Options{Existing: true}))(t)
+	later := must.Get(anystore.Open(t.Context(), o.Bucket, anystore.Options{Existing: true}))(t)
 	defer closeStore(later)
 	copied(t, later)
 	shut(t, n)

@@ -145,7 +145,7 @@ func syncPath(name string) error {
 
 // Get implements Store. The body is a *Section.
 func (d *Disk) Get(ctx context.Context, key string, r Range) (Object, error) {
-	if err := begin(ctx, "get", key); err != nil {
+	if err := Begin(ctx, "get", key); err != nil {
 		return Object{}, err
 	}
 	o, err := d.get(key, r)
@@ -193,7 +193,7 @@ func (d *Disk) getFile(name string, r Range) (Object, error) {
 		_ = f.Close()
 		return Object{}, readVerdict(err)
 	}
-	offset, length, err := clip(r, info.Size())
+	offset, length, err := r.Clip(info.Size())
 	if err != nil {
 		_ = f.Close()
 		return Object{}, err
@@ -213,7 +213,7 @@ func openFile(root *os.Root, base *os.File, name string) (*os.File, error) {
 // Delete implements Store. It does not fsync: after a power failure a deleted object may exist
 // again, and can be deleted again.
 func (d *Disk) Delete(ctx context.Context, keys ...string) error {
-	if err := begin(ctx, "delete", keys...); err != nil {
+	if err := Begin(ctx, "delete", keys...); err != nil {
 		return err
 	}
 	d.writing.RLock()
@@ -224,7 +224,7 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 	emptied := map[string]bool{}
 	claimed := map[string][]string{} // keys by folder
 	for _, key := range keys {
-		if err := alive(ctx, "delete"); err != nil {
+		if err := Alive(ctx, "delete"); err != nil {
 			return err
 		}
 		folder := path.Dir(key)

@@ -31,7 +31,7 @@ func tempDisk(t *testing.T, dir string) *Disk {
 func TestReadingCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
-	check.ErrorIsf(t, check.Err(Open(t.Context(), "file:"+missing, Options{Existing: true})), fs.ErrNotExist, "missing folder")
+	check.ErrorIsf(t, check.Err(OpenDisk(missing, DiskOptions{Existing: true})), fs.ErrNotExist, "missing folder")
 	check.ErrorIsf(t, check.Err(os.Stat(missing)), fs.ErrNotExist, "the missing folder was created")
 	must.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("there"), fileMode))
 	d := must.Get(OpenDisk(dir, DiskOptions{Existing: true}))(t)

@@ -85,7 +85,7 @@ func (s *journals) closeOwn() error {
 
 // Own implements Journaler. It ends an earlier journal of this store.
 func (d *Disk) Own(ctx context.Context, folder string) error {
-	if err := begin(ctx, "own", folder); err != nil {
+	if err := Begin(ctx, "own", folder); err != nil {
 		return err
 	}
 	if d.options.NoJournal || !journalsWork(int(d.base.Fd())) {
@@ -143,7 +143,7 @@ func (d *Disk) putJournal(ctx context.Context, j *journal.Journal, key string, b
 		select {
 		case <-time.After(revokedPause):
 		case <-ctx.Done():
-			return alive(ctx, "put")
+			return Alive(ctx, "put")
 		}
 	}
 	return d.journalVerdict(j.PutLate(name, write))
@@ -177,7 +177,7 @@ func (d *Disk) getJournal(j *journal.Journal, key string, r Range) (Object, erro
 	if place.Size < 0 {
 		return d.getFile(place.Name, r)
 	}
-	offset, length, err := clip(r, place.Size)
+	offset, length, err := r.Clip(place.Size)
 	if err != nil {
 		return Object{}, err
 	}
@@ -263,7 +263,7 @@ func (d *Disk) Damage(ctx context.Context, prefix string) ([]Damage, error) {
 		case err != nil:
 			return writeVerdict(err)
 		case ctx.Err() != nil:
-			return alive(ctx, "walk")
+			return Alive(ctx, "walk")
 		case !e.IsDir() || name == ".":
 			return nil
 		}

@@ -16,13 +16,13 @@ import (
 
 // List implements Store.
 func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
-	if err := alive(ctx, "list"); err != nil {
+	if err := Alive(ctx, "list"); err != nil {
 		return nil, false, err
 	}
-	if !possiblePrefix(o.Prefix) {
+	if !PossiblePrefix(o.Prefix) {
 		return nil, false, nil
 	}
-	w := &diskWalk{ctx: ctx, disk: d, options: o, limit: pageSize(o.Max)}
+	w := &diskWalk{ctx: ctx, disk: d, options: o, limit: PageSize(o.Max)}
 	start := "."
 	if i := strings.LastIndexByte(o.Prefix, '/'); i >= 0 {
 		start = o.Prefix[:i]
@@ -45,7 +45,7 @@ type diskWalk struct {
 
 // folder collects names from a folder and the folders below it, until more is set.
 func (w *diskWalk) folder(dir string) error {
-	if err := alive(w.ctx, "walk"); err != nil {
+	if err := Alive(w.ctx, "walk"); err != nil {
 		return err
 	}
 	if j := w.disk.journals.find(dir); j != nil {

@@ -30,10 +30,10 @@ const (
 // The content is durable before it has a name, and the name before Put returns. A crash at any step
 // leaves no object or the complete one. ctx does not interrupt a running system call.
 func (d *Disk) Put(ctx context.Context, key string, body Body) error {
-	if err := begin(ctx, "put", key); err != nil {
+	if err := Begin(ctx, "put", key); err != nil {
 		return err
 	}
-	if err := checkBody(key, body); err != nil {
+	if err := CheckBody(key, body); err != nil {
 		return err
 	}
 	d.writing.RLock()
@@ -71,7 +71,7 @@ func (d *Disk) putFile(ctx context.Context, name string, body Body) error {
 	temporary := temp.name()
 	err = d.write(temp, temporary, body)
 	if err == nil {
-		err = alive(ctx, "publish")
+		err = Alive(ctx, "publish")
 	}
 	if err == nil {
 		err = d.publish(name, temp, temporary)
@@ -319,7 +319,7 @@ type Staged struct {
 
 // Stage implements Stager.
 func (d *Disk) Stage(ctx context.Context, size int64) (*Staged, error) {
-	if err := alive(ctx, "stage"); err != nil {
+	if err := Alive(ctx, "stage"); err != nil {
 		return nil, err
 	}
 	d.writing.RLock()
@@ -348,7 +348,7 @@ func (d *Disk) Stage(ctx context.Context, size int64) (*Staged, error) {
 // in steps, each after the previous one has arrived and after a pause of the same length, so that
 // concurrent small writes need not wait for the whole file.
 func (s *Staged) Publish(ctx context.Context, key string) error {
-	if err := begin(ctx, "put", key); err != nil {
+	if err := Begin(ctx, "put", key); err != nil {
 		return err
 	}
 	d := s.disk
@@ -360,7 +360,7 @@ func (s *Staged) Publish(ctx context.Context, key string) error {
 	}
 	failpoint.Hit("disk.stage.synced")
 	if err == nil {
-		err = alive(ctx, "publish")
+		err = Alive(ctx, "publish")
 	}
 	if err == nil {
 		err = d.publish(key, s.temp, s.name)

@@ -85,3 +85,32 @@ func TestNoSyncStartsNoWriteBack(t *testing.T) {
 	check.NoError(t, d.Put(t.Context(), "k", NewBody(longParts()...)))
 	check.NoError(t, d.Close())
 }
+
+// FuzzAdvance checks that writes of any size write the body unchanged.
+func FuzzAdvance(f *testing.F) {
+	f.Add([]byte("some bytes in parts"), []byte{3, 0, 4, 1, 200}, []byte{1, 5, 0, 9})
+	d := &Disk{}
+	f.Fuzz(func(t *testing.T, all, cuts, takes []byte) {
+		var parts [][]byte
+		rest := all
+		for _, c := range cuts {
+			n := min(int(c), len(rest))
+			parts, rest = append(parts, rest[:n]), rest[n:]
+		}
+		var got []byte
+		i := 0
+		d.calls.writev = func(_ int, vectors [][]byte) (int, error) {
+			joined := bytes.Join(vectors, nil)
+			n := len(joined)
+			if i < len(takes) {
+				n = min(n, 1+int(takes[i]))
+				i++
+			}
+			got = append(got, joined[:n]...)
+			return n, nil
+		}
+		if err := d.writeParts(0, append(parts, rest)); err != nil || !bytes.Equal(got, all) {
+			t.Fatalf("%q was written as %q, %v", all, got, err)
+		}
+	})
+}

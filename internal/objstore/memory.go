@@ -50,10 +50,10 @@ func NewMemory() *Memory {
 
 // Put implements Store. The bytes are copied.
 func (m *Memory) Put(ctx context.Context, key string, body Body) error {
-	if err := begin(ctx, "put", key); err != nil {
+	if err := Begin(ctx, "put", key); err != nil {
 		return err
 	}
-	if err := checkBody(key, body); err != nil {
+	if err := CheckBody(key, body); err != nil {
 		return err
 	}
 	if m.has(key) { // before the parts are copied
@@ -81,7 +81,7 @@ func (m *Memory) has(key string) bool {
 
 // Get implements Store. Reading the body ignores ctx.
 func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
-	if err := begin(ctx, "get", key); err != nil {
+	if err := Begin(ctx, "get", key); err != nil {
 		return Object{}, err
 	}
 	m.mu.RLock()
@@ -90,7 +90,7 @@ func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 	if !ok {
 		return Object{}, fmt.Errorf("get %s: %w", key, ErrNotFound)
 	}
-	offset, length, err := clip(r, int64(len(data)))
+	offset, length, err := r.Clip(int64(len(data)))
 	if err != nil {
 		return Object{}, fmt.Errorf("get %s: %w", key, err)
 	}
@@ -136,7 +136,7 @@ func (b *memoryBody) Close() error {
 
 // List implements Store.
 func (m *Memory) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
-	if err := alive(ctx, "list"); err != nil {
+	if err := Alive(ctx, "list"); err != nil {
 		return nil, false, err
 	}
 	m.mu.RLock()
@@ -151,7 +151,7 @@ func (m *Memory) List(ctx context.Context, o ListOptions) ([]Entry, bool, error)
 		if !strings.HasPrefix(name, o.Prefix) {
 			break
 		}
-		if len(entries) == pageSize(o.Max) {
+		if len(entries) == PageSize(o.Max) {
 			return entries, true, nil
 		}
 		entries = append(entries, Entry{Key: name, Size: int64(len(m.objects[name]))})
@@ -161,7 +161,7 @@ func (m *Memory) List(ctx context.Context, o ListOptions) ([]Entry, bool, error)
 
 // Delete implements Store.
 func (m *Memory) Delete(ctx context.Context, keys ...string) error {
-	if err := begin(ctx, "delete", keys...); err != nil {
+	if err := Begin(ctx, "delete", keys...); err != nil {
 		return err
 	}
 	m.mu.Lock()

@@ -1,7 +1,7 @@
 // Package objstore is the bucket: a flat name space of immutable objects with put-if-absent.
 //
-// Three stores implement it: Disk, Memory and S3. One contract suite (storetest) checks all of
-// them. A name is stored at most once and its bytes never change; nothing in Seb overwrites an
+// Three stores implement it: Disk, Memory, and package s3. One contract suite (storetest) checks all
+// of them. Package anystore opens each by its address. A name is stored at most once and its bytes never change; nothing in Seb overwrites an
 // object (rule R1).
 package objstore
 
@@ -332,27 +332,27 @@ func validBytes(s string) bool {
 
 var errBadKey = errors.New("invalid key")
 
-// begin makes the checks that all operations on named objects start with: the keys, then the
+// Begin makes the checks that all operations on named objects start with: the keys, then the
 // context.
-func begin(ctx context.Context, step string, keys ...string) error {
+func Begin(ctx context.Context, step string, keys ...string) error {
 	for _, key := range keys {
 		if !ValidKey(key) {
 			return fmt.Errorf("%s %q: %w: %w", step, key, ErrRefused, errBadKey)
 		}
 	}
-	return alive(ctx, step)
+	return Alive(ctx, step)
 }
 
-// alive returns the verdict of a call whose ctx has ended, else nil.
-func alive(ctx context.Context, step string) error {
+// Alive returns the verdict of a call whose ctx has ended, else nil.
+func Alive(ctx context.Context, step string) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: %w", step, ErrNoVerdict, ended(ctx))
+	return fmt.Errorf("%s: %w: %w", step, ErrNoVerdict, Ended(ctx))
 }
 
-// ended is the error of an ended ctx, with its cause if there is one.
-func ended(ctx context.Context) error {
+// Ended is the error of an ended ctx, with its cause if there is one.
+func Ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(err, cause) {
 		return err
@@ -360,9 +360,9 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w (%w)", err, cause)
 }
 
-// clip turns r into offset and length within an object of size bytes.
-func clip(r Range, size int64) (offset, length int64, err error) {
-	if err := checkRange(r); err != nil {
+// Clip turns r into offset and length within an object of size bytes.
+func (r Range) Clip(size int64) (offset, length int64, err error) {
+	if err := r.Validate(); err != nil {
 		return 0, 0, err
 	}
 	if r.Offset > 0 && r.Offset >= size {
@@ -375,30 +375,32 @@ func clip(r Range, size int64) (offset, length int64, err error) {
 	return r.Offset, length, nil
 }
 
-func checkRange(r Range) error {
+// Validate refuses a range that can contain no byte.
+func (r Range) Validate() error {
 	if r.Offset < 0 || r.Length == 0 {
 		return fmt.Errorf("%w: range of %d bytes from %d", ErrRefused, r.Length, r.Offset)
 	}
 	return nil
 }
 
-// pageSize is the maximum number of entries in a listing.
-func pageSize(wanted int) int {
+// PageSize is the maximum number of entries in a listing whose caller wants at most wanted, 0 being any
+// number.
+func PageSize(wanted int) int {
 	if wanted <= 0 || wanted > pageMax {
 		return pageMax
 	}
 	return wanted
 }
 
-// checkBody checks Size, because a header with another length would truncate the object.
-func checkBody(key string, body Body) error {
+// CheckBody checks Size, because a header with another length would truncate the object.
+func CheckBody(key string, body Body) error {
 	if n := NewBody(body.Parts...).Size; n != body.Size {
 		return fmt.Errorf("put %s: %w: body size %d, parts have %d bytes", key, ErrRefused, body.Size, n)
 	}
 	return nil
 }
 
-// possiblePrefix reports whether a valid key can begin with prefix.
-func possiblePrefix(prefix string) bool {
+// PossiblePrefix reports whether a valid key can begin with prefix.
+func PossiblePrefix(prefix string) bool {
 	return prefix == "" || ValidKey(prefix) || ValidKey(prefix+"x")
 }

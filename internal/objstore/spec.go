@@ -1,7 +1,6 @@
 package objstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -26,23 +25,6 @@ type Spec struct {
 	Dir  string      // of a disk store
 	Disk DiskOptions // of a disk store
 	S3   S3Options   // of an S3 store, without keys
-}
-
-// Options complement the spec in Open. S3Options describes the keys.
-type Options struct {
-	AccessKey, SecretKey, SessionToken string
-	// Existing is DiskOptions.Existing. Other kinds of stores ignore it, because opening them
-	// creates nothing.
-	Existing bool
-}
-
-// Open opens the store that spec names (see ParseSpec).
-func Open(ctx context.Context, spec string, o Options) (Store, error) {
-	parsed, err := ParseSpec(spec)
-	if err != nil {
-		return nil, err
-	}
-	return parsed.Open(ctx, o)
 }
 
 // ParseSpec parses a store address:
@@ -124,29 +106,6 @@ func parseS3(address string, p parameters) (Spec, error) {
 		PathStyle: pathStyle, NoChecksum: !checksum, Encryption: p.take("sse"), KMSKey: p.take("kms-key"),
 	}
 	return Spec{Kind: KindS3, S3: o}, errors.Join(styleErr, sumErr, o.Validate())
-}
-
-// Open opens the store.
-func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
-	switch s.Kind {
-	case KindMemory:
-		return NewMemory(), nil
-	case KindDisk:
-		s.Disk.Existing = o.Existing
-		return asStore(OpenDisk(s.Dir, s.Disk))
-	case KindS3:
-		s.S3.AccessKey, s.S3.SecretKey, s.S3.SessionToken = o.AccessKey, o.SecretKey, o.SessionToken
-		return asStore(OpenS3(ctx, s.S3))
-	}
-	return nil, fmt.Errorf("open store: kind %q", s.Kind)
-}
-
-// asStore prevents a nil pointer from becoming a non-nil Store.
-func asStore[T Store](s T, err error) (Store, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // Unwrapper is implemented by stores that wrap another.

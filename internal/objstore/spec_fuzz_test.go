@@ -79,8 +79,8 @@ func FuzzValidKey(f *testing.F) {
 			t.Fatalf("%q is another path in a URL: %v, %v", key, u, err)
 		}
 		for i := range key[:min(len(key), 40)] {
-			if !possiblePrefix(key[:i]) {
-				t.Fatalf("%q begins with %q, but possiblePrefix is false", key, key[:i])
+			if !PossiblePrefix(key[:i]) {
+				t.Fatalf("%q begins with %q, but PossiblePrefix is false", key, key[:i])
 			}
 		}
 	})

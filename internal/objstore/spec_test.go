@@ -1,7 +1,6 @@
 package objstore_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,7 +50,7 @@ func TestSpecs(t *testing.T) {
 func TestDiskName(t *testing.T) {
 	dir := t.TempDir()
 	for _, parameters := range []string{"", "?fsync=false", "?journal=false", "?fsync=false&journal=false"} {
-		s := must.Get(objstore.Open(t.Context(), dir+parameters, objstore.Options{}))(t)
+		s := openDisk(t, dir, must.Get(objstore.ParseSpec(dir+parameters))(t).Disk)
 		check.Equalf(t, s.String(), "file:"+dir+parameters, "%q: name", parameters)
 	}
 }
@@ -97,28 +96,10 @@ func TestInvalidSpecs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v lacks %q", spec, err, want)
 		}
-		if store, err := objstore.Open(t.Context(), spec, objstore.Options{}); err == nil || store != nil {
-			t.Errorf("%s: opened %v", spec, store)
-		}
 	}
 }
 
-func TestOpen(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	for spec, local := range map[string]bool{"mem:": true, dir: true, "s3://b/p?endpoint=http://127.0.0.1:1": false} {
-		s := must.Get(objstore.Open(t.Context(), spec, objstore.Options{AccessKey: "CANARY", SecretKey: "CANARY"}))(t)
-		check.Equalf(t, objstore.IsLocal(storetest.NewCounter(s)), local, "%s: local is %v", s, !local)
-		check.NoErrorf(t, check.Err(objstore.ParseSpec(s.String())), "String() of %s", s)
-		if strings.Contains(s.String(), "CANARY") {
-			t.Errorf("%s shows a secret", s)
-		}
-		if c, ok := s.(interface{ Close() error }); ok {
-			check.NoError(t, c.Close())
-		}
-	}
-	if _, err := objstore.Open(t.Context(), "s3://b?region=r", objstore.Options{AccessKey: "only one"}); err == nil {
-		t.Error("an access key without a secret key is accepted")
-	}
+func TestAs(t *testing.T) {
 	wrapped := storetest.NewCounter(storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{}))
 	if _, ok := objstore.As[*storetest.Faulty](wrapped); !ok {
 		t.Error("a wrapped store is not found")
@@ -128,8 +109,12 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOpenDiskError(t *testing.T) {
-	if _, err := objstore.Open(t.Context(), "/dev/null/data", objstore.Options{}); err == nil || !strings.Contains(err.Error(), "/dev/null") {
-		t.Errorf("got %v", err)
+func TestKeys(t *testing.T) {
+	long := strings.Repeat("x", objstore.KeyBytesMax)
+	for key, want := range map[string]bool{"a": true, "a/b": true, long: true, long + "x": false, "": false, "a/": false, "+tmp/x": false, "a\n": false} {
+		check.Equalf(t, objstore.ValidKey(key), want, "%q: %v", key, !want)
+	}
+	for prefix, want := range map[string]bool{"": true, "a/": true, "a/.": true, "..": true, "../": false, "/": false, "a//": false, long: true, long + "x": false} {
+		check.Equalf(t, objstore.PossiblePrefix(prefix), want, "%q: %v", prefix, !want)
 	}
 }

@@ -79,7 +79,7 @@ func BenchmarkLoad(b *testing.B) {
 			perEvent(b, begin)
 		})
 	}
-	disk, err := objstore.Open(b.Context(), "file:"+b.TempDir(), objstore.Options{})
+	disk, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
 	must.NoError(b, err)
 	run("disk", start(b, func(c *setup) { c.store, c.limit = disk, 256<<20 }).addr)
 	run("memory", start(b, func(c *setup) { c.limit = 256 << 20 }).addr)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -20,14 +21,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // both returns a store behind a proxy, and the same store directly.
-func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *objstore.S3) {
+func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *s3.Store) {
 	t.Helper()
 	p = must.Get(NewStore(server.Endpoint, 1))(t)
 	t.Cleanup(p.Close)
-	open := func(endpoint string, timeout time.Duration) *objstore.S3 {
+	open := func(endpoint string, timeout time.Duration) *s3.Store {
 		o := server.Options("p")
 		o.Endpoint, o.RequestTimeout = endpoint, timeout
-		s := must.Get(objstore.OpenS3(t.Context(), o))(t)
+		s := must.Get(s3.Open(t.Context(), o))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}

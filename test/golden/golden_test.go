@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/golden"
@@ -150,7 +151,7 @@ func covers(got, want any) bool {
 
 func open(t *testing.T, bucket string) objstore.Store {
 	t.Helper()
-	store := must.Get(objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
+	store := must.Get(anystore.Open(t.Context(), bucket, anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 	return store
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/test/golden"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -175,7 +175,7 @@ func makeQuotas(t *testing.T) {
 // before them.
 func (m *maker) finish(layout string) {
 	t := m.t
-	store, err := objstore.Open(t.Context(), m.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
+	store, err := anystore.Open(t.Context(), m.bucket, anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 	must.NoError(t, err)
 	var archive bytes.Buffer
 	if layout == "journal" {

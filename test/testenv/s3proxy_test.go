@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -18,7 +19,7 @@ func open(t *testing.T) (*testenv.S3Proxy, objstore.Store) {
 	t.Cleanup(p.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
-	s := must.Get(objstore.Open(t.Context(), p.Spec("a/b"), objstore.Options{}))(t)
+	s := must.Get(anystore.Open(t.Context(), p.Spec("a/b"), anystore.Options{}))(t)
 	return p, s
 }
 

@@ -85,7 +85,7 @@ func S3ForTest(t testing.TB, args ...string) *S3Server {
 	return s
 }
 
-// Options returns the options of objstore.OpenS3 for prefix in Bucket.
+// Options returns the options of s3.Open for prefix in Bucket.
 func (s *S3Server) Options(prefix string) objstore.S3Options {
 	return objstore.S3Options{
 		Bucket: Bucket, Prefix: prefix, Endpoint: s.Endpoint, Region: "us-east-1", PathStyle: true,
@@ -93,7 +93,7 @@ func (s *S3Server) Options(prefix string) objstore.S3Options {
 	}
 }
 
-// Spec returns the same for objstore.Open, which also needs the keys.
+// Spec returns the same for anystore.Open, which also needs the keys.
 func (s *S3Server) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + s.Endpoint + "&region=us-east-1&path-style=true"
 }

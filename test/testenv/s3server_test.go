@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -15,7 +16,7 @@ import (
 
 func TestServerKeepsObjectsAfterKill(t *testing.T) {
 	server := testenv.S3ForTest(t)
-	store := must.Get(objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
+	store := must.Get(anystore.Open(t.Context(), server.Spec("prefix"), anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(t)
 	must.NoError(t, store.Put(t.Context(), "key", objstore.NewBody([]byte("value"))))
 	must.Error(t, server.Restart(t.Context()), "Restart accepted a running server")
 	must.NoError(t, server.Kill())

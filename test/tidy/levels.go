@@ -59,6 +59,8 @@ var levels = map[string]int{
 
 	"internal/log/state":         1,
 	"internal/objstore/cache":    1,
+	"internal/objstore/s3":       1,
+	"internal/objstore/anystore": 2,
 	"internal/follow":            1,
 	"internal/stats":             1,
 	"internal/cost":              2,

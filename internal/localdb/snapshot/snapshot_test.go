@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -109,12 +110,12 @@ func (m *machine) keys() (keys []string) {
 func stores(t *testing.T, f func(t *testing.T, store objstore.Store)) {
 	t.Run("memory", func(t *testing.T) { f(t, objstore.NewMemory()) })
 	t.Run("disk", func(t *testing.T) {
-		s := must.Get(objstore.Open(t.Context(), t.TempDir(), objstore.Options{}))(t)
-		t.Cleanup(func() { s.(interface{ Close() error }).Close() })
+		s := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{}))(t)
+		t.Cleanup(func() { s.Close() })
 		f(t, s)
 	})
 	t.Run("s3", func(t *testing.T) {
-		s := must.Get(objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p")))(t)
+		s := must.Get(s3.Open(t.Context(), testenv.S3ForTest(t).Options("p")))(t)
 		t.Cleanup(func() { s.Close() })
 		f(t, s)
 	})

@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"bytes"
@@ -18,13 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // answering opens a store whose server uses handler. The context of the handler's request ends with
 // the test.
-func answering(t testing.TB, handler http.HandlerFunc, change ...func(*S3Options)) *S3 {
+func answering(t testing.TB, handler http.HandlerFunc, change ...func(*objstore.S3Options)) *Store {
 	t.Helper()
 	test := t.Context()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,11 +35,11 @@ func answering(t testing.TB, handler http.HandlerFunc, change ...func(*S3Options
 		cancel()
 	}))
 	t.Cleanup(server.Close)
-	o := S3Options{Bucket: "b", Prefix: "p", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"}
+	o := objstore.S3Options{Bucket: "b", Prefix: "p", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"}
 	for _, c := range change {
 		c(&o)
 	}
-	s := must.Get(OpenS3(t.Context(), o))(t)
+	s := must.Get(Open(t.Context(), o))(t)
 	s.pause = time.Microsecond
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -48,7 +49,7 @@ func errorXML(code string) string {
 	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n<Error><Code>" + code + "</Code><Message>m</Message></Error>"
 }
 
-var classes = []error{ErrExists, ErrNotFound, ErrNoVerdict, ErrRefused}
+var classes = []error{objstore.ErrExists, objstore.ErrNotFound, objstore.ErrNoVerdict, objstore.ErrRefused}
 
 func classOf(err error) error {
 	var found error
@@ -60,24 +61,24 @@ func classOf(err error) error {
 			found = class
 		}
 	}
-	if found == ErrNoVerdict && errors.Is(err, ErrThrottled) {
-		return ErrThrottled
+	if found == objstore.ErrNoVerdict && errors.Is(err, objstore.ErrThrottled) {
+		return objstore.ErrThrottled
 	}
 	return found
 }
 
 // requests runs each operation once and returns its errors by name.
-func requests(t testing.TB, s *S3) map[string]error {
+func requests(t testing.TB, s *Store) map[string]error {
 	t.Helper()
 	errs := map[string]error{}
-	errs["put"] = s.Put(t.Context(), "k", NewBody([]byte("value")))
-	o, err := s.Get(t.Context(), "k", Whole)
+	errs["put"] = s.Put(t.Context(), "k", objstore.NewBody([]byte("value")))
+	o, err := s.Get(t.Context(), "k", objstore.Whole)
 	if err == nil {
 		_, err = io.ReadAll(o.Body)
 		err = errors.Join(err, o.Body.Close())
 	}
 	errs["get"] = err
-	_, _, errs["list"] = s.List(t.Context(), ListOptions{})
+	_, _, errs["list"] = s.List(t.Context(), objstore.ListOptions{})
 	errs["delete"] = s.Delete(t.Context(), "k")
 	errs["bulk"] = s.Delete(t.Context(), "k", "l")
 	return errs
@@ -92,58 +93,58 @@ var answers = []struct {
 	body   string
 	want   verdicts
 }{
-	{412, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "all": ErrNoVerdict}},
-	{200, errorXML("PreconditionFailed"), verdicts{"put": ErrExists, "get": nil, "all": ErrNoVerdict}},
-	{412, "", verdicts{"all": ErrNoVerdict}},
-	{412, "<html>no</html>", verdicts{"all": ErrNoVerdict}},
-	{412, "<html><Code>PreconditionFailed</Code></html>", verdicts{"all": ErrNoVerdict}},
-	{409, errorXML("ConditionalRequestConflict"), verdicts{"all": ErrNoVerdict}},
-	{409, errorXML("OperationAborted"), verdicts{"all": ErrNoVerdict}},
-	{409, "", verdicts{"all": ErrNoVerdict}},
-	{404, errorXML("NoSuchKey"), verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
-	{404, errorXML("NoSuchBucket"), verdicts{"all": ErrRefused}},
-	{404, errorXML("NoSuchVersion"), verdicts{"all": ErrRefused}},
-	{404, "", verdicts{"all": ErrRefused}},
-	{404, "404 page not found", verdicts{"all": ErrRefused}},
-	{404, "<Error><Code>NoSuchKey", verdicts{"get": ErrNotFound, "delete": nil, "all": ErrRefused}},
-	{500, errorXML("NoSuchKey"), verdicts{"all": ErrNoVerdict}},
-	{500, errorXML("InternalError"), verdicts{"all": ErrNoVerdict}},
-	{500, "", verdicts{"all": ErrNoVerdict}},
-	{502, "<html>Bad Gateway</html>", verdicts{"all": ErrNoVerdict}},
-	{503, errorXML("SlowDown"), verdicts{"all": ErrThrottled}},
-	{503, errorXML("ServiceUnavailable"), verdicts{"all": ErrThrottled}},
-	{503, "", verdicts{"all": ErrNoVerdict}},
-	{429, "", verdicts{"all": ErrThrottled}},
-	{429, errorXML("TooManyRequests"), verdicts{"all": ErrThrottled}},
-	{504, "", verdicts{"all": ErrNoVerdict}},
-	{408, "", verdicts{"all": ErrNoVerdict}},
-	{400, errorXML("RequestTimeout"), verdicts{"all": ErrNoVerdict}},
-	{400, errorXML("BadDigest"), verdicts{"all": ErrNoVerdict}},
-	{400, errorXML("IncompleteBody"), verdicts{"all": ErrNoVerdict}},
-	{400, errorXML("XAmzContentSHA256Mismatch"), verdicts{"all": ErrNoVerdict}},
-	{400, errorXML("AuthorizationHeaderMalformed"), verdicts{"all": ErrRefused}},
-	{400, errorXML("ExpiredToken"), verdicts{"all": ErrRefused}},
-	{400, errorXML("EntityTooLarge"), verdicts{"all": ErrRefused}},
-	{400, "", verdicts{"all": ErrRefused}},
-	{401, "", verdicts{"all": ErrRefused}},
-	{403, errorXML("AccessDenied"), verdicts{"all": ErrRefused}},
-	{403, errorXML("RequestTimeTooSkewed"), verdicts{"all": ErrRefused}},
-	{403, errorXML("SignatureDoesNotMatch"), verdicts{"all": ErrRefused}},
-	{403, "", verdicts{"all": ErrRefused}},
-	{301, errorXML("PermanentRedirect"), verdicts{"all": ErrRefused}},
-	{307, errorXML("TemporaryRedirect"), verdicts{"all": ErrRefused}},
-	{304, "", verdicts{"all": ErrRefused}},
-	{501, errorXML("NotImplemented"), verdicts{"all": ErrRefused}},
-	{501, "", verdicts{"all": ErrNoVerdict}},
-	{507, errorXML("XMinioStorageFull"), verdicts{"all": ErrRefused}},
-	{200, errorXML("SlowDown"), verdicts{"get": nil, "all": ErrThrottled}},
-	{200, errorXML("AccessDenied"), verdicts{"get": nil, "all": ErrRefused}},
-	{200, errorXML("InternalError"), verdicts{"get": nil, "all": ErrNoVerdict}},
-	{200, errorXML("SomethingNew"), verdicts{"get": nil, "all": ErrNoVerdict}},
-	{200, "<html>sign in to the hotel network</html>", verdicts{"get": nil, "all": ErrNoVerdict}},
-	{200, "", verdicts{"get": nil, "delete": nil, "bulk": nil, "all": ErrNoVerdict}},
-	{202, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
-	{206, "", verdicts{"delete": nil, "bulk": nil, "all": ErrNoVerdict}},
+	{412, errorXML("PreconditionFailed"), verdicts{"put": objstore.ErrExists, "all": objstore.ErrNoVerdict}},
+	{200, errorXML("PreconditionFailed"), verdicts{"put": objstore.ErrExists, "get": nil, "all": objstore.ErrNoVerdict}},
+	{412, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{412, "<html>no</html>", verdicts{"all": objstore.ErrNoVerdict}},
+	{412, "<html><Code>PreconditionFailed</Code></html>", verdicts{"all": objstore.ErrNoVerdict}},
+	{409, errorXML("ConditionalRequestConflict"), verdicts{"all": objstore.ErrNoVerdict}},
+	{409, errorXML("OperationAborted"), verdicts{"all": objstore.ErrNoVerdict}},
+	{409, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{404, errorXML("NoSuchKey"), verdicts{"get": objstore.ErrNotFound, "delete": nil, "all": objstore.ErrRefused}},
+	{404, errorXML("NoSuchBucket"), verdicts{"all": objstore.ErrRefused}},
+	{404, errorXML("NoSuchVersion"), verdicts{"all": objstore.ErrRefused}},
+	{404, "", verdicts{"all": objstore.ErrRefused}},
+	{404, "404 page not found", verdicts{"all": objstore.ErrRefused}},
+	{404, "<Error><Code>NoSuchKey", verdicts{"get": objstore.ErrNotFound, "delete": nil, "all": objstore.ErrRefused}},
+	{500, errorXML("NoSuchKey"), verdicts{"all": objstore.ErrNoVerdict}},
+	{500, errorXML("InternalError"), verdicts{"all": objstore.ErrNoVerdict}},
+	{500, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{502, "<html>Bad Gateway</html>", verdicts{"all": objstore.ErrNoVerdict}},
+	{503, errorXML("SlowDown"), verdicts{"all": objstore.ErrThrottled}},
+	{503, errorXML("ServiceUnavailable"), verdicts{"all": objstore.ErrThrottled}},
+	{503, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{429, "", verdicts{"all": objstore.ErrThrottled}},
+	{429, errorXML("TooManyRequests"), verdicts{"all": objstore.ErrThrottled}},
+	{504, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{408, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{400, errorXML("RequestTimeout"), verdicts{"all": objstore.ErrNoVerdict}},
+	{400, errorXML("BadDigest"), verdicts{"all": objstore.ErrNoVerdict}},
+	{400, errorXML("IncompleteBody"), verdicts{"all": objstore.ErrNoVerdict}},
+	{400, errorXML("XAmzContentSHA256Mismatch"), verdicts{"all": objstore.ErrNoVerdict}},
+	{400, errorXML("AuthorizationHeaderMalformed"), verdicts{"all": objstore.ErrRefused}},
+	{400, errorXML("ExpiredToken"), verdicts{"all": objstore.ErrRefused}},
+	{400, errorXML("EntityTooLarge"), verdicts{"all": objstore.ErrRefused}},
+	{400, "", verdicts{"all": objstore.ErrRefused}},
+	{401, "", verdicts{"all": objstore.ErrRefused}},
+	{403, errorXML("AccessDenied"), verdicts{"all": objstore.ErrRefused}},
+	{403, errorXML("RequestTimeTooSkewed"), verdicts{"all": objstore.ErrRefused}},
+	{403, errorXML("SignatureDoesNotMatch"), verdicts{"all": objstore.ErrRefused}},
+	{403, "", verdicts{"all": objstore.ErrRefused}},
+	{301, errorXML("PermanentRedirect"), verdicts{"all": objstore.ErrRefused}},
+	{307, errorXML("TemporaryRedirect"), verdicts{"all": objstore.ErrRefused}},
+	{304, "", verdicts{"all": objstore.ErrRefused}},
+	{501, errorXML("NotImplemented"), verdicts{"all": objstore.ErrRefused}},
+	{501, "", verdicts{"all": objstore.ErrNoVerdict}},
+	{507, errorXML("XMinioStorageFull"), verdicts{"all": objstore.ErrRefused}},
+	{200, errorXML("SlowDown"), verdicts{"get": nil, "all": objstore.ErrThrottled}},
+	{200, errorXML("AccessDenied"), verdicts{"get": nil, "all": objstore.ErrRefused}},
+	{200, errorXML("InternalError"), verdicts{"get": nil, "all": objstore.ErrNoVerdict}},
+	{200, errorXML("SomethingNew"), verdicts{"get": nil, "all": objstore.ErrNoVerdict}},
+	{200, "<html>sign in to the hotel network</html>", verdicts{"get": nil, "all": objstore.ErrNoVerdict}},
+	{200, "", verdicts{"get": nil, "delete": nil, "bulk": nil, "all": objstore.ErrNoVerdict}},
+	{202, "", verdicts{"delete": nil, "bulk": nil, "all": objstore.ErrNoVerdict}},
+	{206, "", verdicts{"delete": nil, "bulk": nil, "all": objstore.ErrNoVerdict}},
 }
 
 func TestErrorAnswers(t *testing.T) {
@@ -201,23 +202,23 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := answering(t, handler, func(o *S3Options) {
+			s := answering(t, handler, func(o *objstore.S3Options) {
 				o.RequestTimeout = 50 * time.Millisecond
 				o.BytesPerSecondMin = 1 << 40
 			})
 			s.attempts = 2
 			for op, err := range requests(t, s) {
-				if classOf(err) != ErrNoVerdict {
+				if classOf(err) != objstore.ErrNoVerdict {
 					t.Errorf("%s: %v", op, err)
 				}
 			}
 		})
 	}
 	t.Run("connection refused", func(t *testing.T) {
-		s := must.Get(OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"}))(t)
+		s := must.Get(Open(t.Context(), objstore.S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"}))(t)
 		s.pause = time.Microsecond
 		for op, err := range requests(t, s) {
-			if classOf(err) != ErrNoVerdict {
+			if classOf(err) != objstore.ErrNoVerdict {
 				t.Errorf("%s: %v", op, err)
 			}
 		}
@@ -227,8 +228,8 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 		server.StartTLS()
 		defer server.Close()
-		s := must.Get(OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"}))(t)
-		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrRefused {
+		s := must.Get(Open(t.Context(), objstore.S3Options{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"}))(t)
+		if err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))); classOf(err) != objstore.ErrRefused {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -249,15 +250,15 @@ func TestPutTouchesNoByteAfterItHasReturned(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
-	}, func(o *S3Options) { o.RequestTimeout = 20 * time.Millisecond; o.BytesPerSecondMin = 1 << 40 })
+	}, func(o *objstore.S3Options) { o.RequestTimeout = 20 * time.Millisecond; o.BytesPerSecondMin = 1 << 40 })
 	for range sebtest.Runs(5, 1) {
 		for _, key := range []string{"early", "never"} {
 			buffer := make([]byte, 20<<20)
-			err := s.Put(t.Context(), key, NewBody(buffer[:5<<20], buffer[5<<20:]))
+			err := s.Put(t.Context(), key, objstore.NewBody(buffer[:5<<20], buffer[5<<20:]))
 			for i := range buffer {
 				buffer[i] = 1
 			}
-			if class := classOf(err); class != ErrExists && class != ErrNoVerdict {
+			if class := classOf(err); class != objstore.ErrExists && class != objstore.ErrNoVerdict {
 				t.Fatalf("%s: %v", key, err)
 			}
 		}
@@ -273,20 +274,20 @@ func TestAPutIsOneRequest(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	for i := range 3 {
-		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrNoVerdict {
+		if err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))); classOf(err) != objstore.ErrNoVerdict {
 			t.Fatal(err)
 		}
 		must.Equalf(t, n.Load(), int64(i+1), "requests for %d puts", i+1)
 	}
-	_, _, err := s.List(t.Context(), ListOptions{})
-	if classOf(err) != ErrNoVerdict || n.Load() != 3+3 {
+	_, _, err := s.List(t.Context(), objstore.ListOptions{})
+	if classOf(err) != objstore.ErrNoVerdict || n.Load() != 3+3 {
 		t.Fatalf("a list made %d requests: %v", n.Load()-3, err)
 	}
-	_, _ = s.Get(t.Context(), "k", Whole)
+	_, _ = s.Get(t.Context(), "k", objstore.Whole)
 	_, _ = s.LifecycleWarning(t.Context()) // billed as a GET
 	_ = s.Delete(t.Context(), "k")
 	got := s.Requests()
-	if got.Get < 4 || got != (Requests{Put: 3, List: 3, Get: got.Get, Delete: 3}) || got.Put+got.List+got.Get+got.Delete != n.Load() {
+	if got.Get < 4 || got != (objstore.Requests{Put: 3, List: 3, Get: got.Get, Delete: 3}) || got.Put+got.List+got.Get+got.Delete != n.Load() {
 		t.Errorf("%+v of %d requests", got, n.Load())
 	}
 }
@@ -311,8 +312,8 @@ func TestASecondPutSendsTheSame(t *testing.T) {
 		bodies = append(bodies, all)
 		w.Header().Set("ETag", `"x"`)
 	})
-	b := NewBody(value[:100], value[100:1<<20], value[1<<20:])
-	if err := s.Put(t.Context(), "k", b); classOf(err) != ErrThrottled && classOf(err) != ErrNoVerdict {
+	b := objstore.NewBody(value[:100], value[100:1<<20], value[1<<20:])
+	if err := s.Put(t.Context(), "k", b); classOf(err) != objstore.ErrThrottled && classOf(err) != objstore.ErrNoVerdict {
 		t.Fatal(err)
 	}
 	must.NoError(t, s.Put(t.Context(), "k", b))
@@ -330,10 +331,10 @@ func TestWhatAPutSends(t *testing.T) {
 		w.Header().Set("ETag", `"x"`)
 	}
 	value := []byte("some value")
-	b := NewBody(value[:3], value[3:])
+	b := objstore.NewBody(value[:3], value[3:])
 	b.CRC32C, b.HasCRC = crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)), true
 	for _, without := range []bool{false, true} {
-		s := answering(t, handler, func(o *S3Options) { o.NoChecksum = without })
+		s := answering(t, handler, func(o *objstore.S3Options) { o.NoChecksum = without })
 		must.NoError(t, s.Put(t.Context(), "k", b))
 		sum := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, b.CRC32C))
 		if without {
@@ -351,25 +352,25 @@ func TestWhatAPutSends(t *testing.T) {
 func TestBodiesOfGet(t *testing.T) {
 	const object = "0123456789"
 	for name, c := range map[string]struct {
-		r      Range
+		r      objstore.Range
 		status int
 		header map[string]string
 		body   string
 		want   string
 		fails  bool
 	}{
-		"a range":                 {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-4/10"}, "234", "234", false},
-		"ignored range from 0":    {Range{0, 3}, 200, map[string]string{"Content-Length": "10"}, object, "012", false},
-		"ignored range from 2":    {Range{2, 3}, 200, map[string]string{"Content-Length": "10"}, object, "", true},
-		"another range":           {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 3-5/10"}, "345", "", true},
-		"a shorter range":         {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-3/10"}, "23", "", true},
-		"a longer range":          {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-5/10"}, "2345", "", true},
-		"a range without a total": {Range{2, 3}, 206, map[string]string{"Content-Range": "bytes 2-4/*"}, "234", "", true},
-		"a part without asking":   {Whole, 206, map[string]string{"Content-Range": "bytes 0-4/10"}, "01234", "", true},
-		"a body that ends early":  {Whole, 200, map[string]string{"Content-Length": "10"}, "01234", "01234", true},
-		"a range that ends early": {Range{2, 5}, 206, map[string]string{"Content-Range": "bytes 2-6/10"}, "23", "23", true},
-		"compressed by a proxy":   {Whole, 200, map[string]string{"Content-Encoding": "gzip"}, object, "", true},
-		"without a length":        {Whole, 200, map[string]string{"Transfer-Encoding": "chunked"}, object, object, false},
+		"a range":                 {objstore.Range{Offset: 2, Length: 3}, 206, map[string]string{"Content-Range": "bytes 2-4/10"}, "234", "234", false},
+		"ignored range from 0":    {objstore.Range{Offset: 0, Length: 3}, 200, map[string]string{"Content-Length": "10"}, object, "012", false},
+		"ignored range from 2":    {objstore.Range{Offset: 2, Length: 3}, 200, map[string]string{"Content-Length": "10"}, object, "", true},
+		"another range":           {objstore.Range{Offset: 2, Length: 3}, 206, map[string]string{"Content-Range": "bytes 3-5/10"}, "345", "", true},
+		"a shorter range":         {objstore.Range{Offset: 2, Length: 3}, 206, map[string]string{"Content-Range": "bytes 2-3/10"}, "23", "", true},
+		"a longer range":          {objstore.Range{Offset: 2, Length: 3}, 206, map[string]string{"Content-Range": "bytes 2-5/10"}, "2345", "", true},
+		"a range without a total": {objstore.Range{Offset: 2, Length: 3}, 206, map[string]string{"Content-Range": "bytes 2-4/*"}, "234", "", true},
+		"a part without asking":   {objstore.Whole, 206, map[string]string{"Content-Range": "bytes 0-4/10"}, "01234", "", true},
+		"a body that ends early":  {objstore.Whole, 200, map[string]string{"Content-Length": "10"}, "01234", "01234", true},
+		"a range that ends early": {objstore.Range{Offset: 2, Length: 5}, 206, map[string]string{"Content-Range": "bytes 2-6/10"}, "23", "23", true},
+		"compressed by a proxy":   {objstore.Whole, 200, map[string]string{"Content-Encoding": "gzip"}, object, "", true},
+		"without a length":        {objstore.Whole, 200, map[string]string{"Transfer-Encoding": "chunked"}, object, object, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -388,7 +389,7 @@ func TestBodiesOfGet(t *testing.T) {
 					t.Fatal(closeErr)
 				}
 			}
-			if string(got) != c.want || (err != nil) != c.fails || err != nil && classOf(err) != ErrNoVerdict {
+			if string(got) != c.want || (err != nil) != c.fails || err != nil && classOf(err) != objstore.ErrNoVerdict {
 				t.Fatalf("%q, %v", got, err)
 			}
 		})
@@ -401,10 +402,10 @@ func TestABodyThatStalls(t *testing.T) {
 		_, _ = io.WriteString(w, "01234")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-	}, func(o *S3Options) { o.RequestTimeout = 100 * time.Millisecond })
-	o := must.Get(s.Get(t.Context(), "k", Whole))(t)
+	}, func(o *objstore.S3Options) { o.RequestTimeout = 100 * time.Millisecond })
+	o := must.Get(s.Get(t.Context(), "k", objstore.Whole))(t)
 	got, err := io.ReadAll(o.Body)
-	if string(got) != "01234" || classOf(err) != ErrNoVerdict || !errors.Is(err, errStalled) {
+	if string(got) != "01234" || classOf(err) != objstore.ErrNoVerdict || !errors.Is(err, errStalled) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	must.NoError(t, o.Body.Close())
@@ -415,8 +416,8 @@ func TestASlowReaderIsNoStall(t *testing.T) {
 	const size = 1 << 20
 	s := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, size))
-	}, func(o *S3Options) { o.RequestTimeout = 200 * time.Millisecond })
-	o := must.Get(s.Get(t.Context(), "k", Whole))(t)
+	}, func(o *objstore.S3Options) { o.RequestTimeout = 200 * time.Millisecond })
+	o := must.Get(s.Get(t.Context(), "k", objstore.Whole))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	<-ctx.Done() // longer than the timeout

@@ -1,4 +1,4 @@
-package objstore_test
+package s3_test
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
+func openS3(t *testing.T, o objstore.S3Options) *s3.Store {
 	t.Helper()
-	s := must.Get(objstore.OpenS3(t.Context(), o))(t)
+	s := must.Get(s3.Open(t.Context(), o))(t)
 	t.Cleanup(func() { check.NoError(t, s.Close()) })
 	return s
 }
@@ -49,4 +50,11 @@ func TestS3ContractWithServer(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	prefix := prefixes()
 	storetest.Run(t, func(t *testing.T) objstore.Store { return openS3(t, server.Options(prefix())) })
+}
+
+func TestServerPassesCheck(t *testing.T) {
+	s := openS3(t, testenv.S3ForTest(t).Options("a/b"))
+	must.NoError(t, objstore.Check(t.Context(), s, objstore.CheckOptions{}))
+	left, _ := must.Get2(s.List(t.Context(), objstore.ListOptions{}))(t)
+	check.Equal(t, len(left), 0)
 }

@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
 )
 
 func listing(truncated string, keys ...string) string {
 	var b strings.Builder
-	b.WriteString(`<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name>` + truncated)
+	b.WriteString(`<?xml version="1.0"?><ListBucketResult xmlns="http://awss3.amazonaws.com/doc/2006-03-01/"><Name>b</Name>` + truncated)
 	for _, k := range keys {
 		b.WriteString("<Contents><Key>" + k + "</Key><Size>5</Size></Contents>")
 	}
@@ -32,24 +33,24 @@ func TestInvalidListings(t *testing.T) {
 	}{
 		"in order":           {listing(lastPage, "p/a", "p/b"), nil},
 		"none":               {listing(lastPage), nil},
-		"out of order":       {listing(lastPage, "p/b", "p/a"), ErrRefused},
-		"a name twice":       {listing(lastPage, "p/a", "p/a"), ErrRefused},
-		"no end in sight":    {listing("", "p/a"), ErrNoVerdict},
-		"more after nothing": {listing(notLast), ErrNoVerdict},
-		"truncated":          {listing(lastPage, "p/a", "p/b")[:200], ErrNoVerdict},
-		"another document":   {"<html></html>", ErrNoVerdict},
-		"not XML":            {"{}", ErrNoVerdict},
-		"another of S3's":    {"<ListAllMyBucketsResult></ListAllMyBucketsResult>", ErrNoVerdict},
-		"a size in words":    {strings.Replace(listing(lastPage, "p/a"), "<Size>5", "<Size>five", 1), ErrNoVerdict},
+		"out of order":       {listing(lastPage, "p/b", "p/a"), objstore.ErrRefused},
+		"a name twice":       {listing(lastPage, "p/a", "p/a"), objstore.ErrRefused},
+		"no end in sight":    {listing("", "p/a"), objstore.ErrNoVerdict},
+		"more after nothing": {listing(notLast), objstore.ErrNoVerdict},
+		"truncated":          {listing(lastPage, "p/a", "p/b")[:200], objstore.ErrNoVerdict},
+		"another document":   {"<html></html>", objstore.ErrNoVerdict},
+		"not XML":            {"{}", objstore.ErrNoVerdict},
+		"another of S3's":    {"<ListAllMyBucketsResult></ListAllMyBucketsResult>", objstore.ErrNoVerdict},
+		"a size in words":    {strings.Replace(listing(lastPage, "p/a"), "<Size>5", "<Size>five", 1), objstore.ErrNoVerdict},
 		"foreign name":       {listing(lastPage, "p/a b", "p/ok", "p/sub/", "q"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) })
-			entries, more, err := s.List(t.Context(), ListOptions{})
+			entries, more, err := s.List(t.Context(), objstore.ListOptions{})
 			if classOf(err) != c.want {
 				t.Fatalf("%v, %v, %v", entries, more, err)
 			}
-			if name == "foreign name" && (len(entries) != 1 || entries[0] != Entry{"ok", 5}) {
+			if name == "foreign name" && (len(entries) != 1 || entries[0] != objstore.Entry{Key: "ok", Size: 5}) {
 				t.Fatalf("%v", entries)
 			}
 		})
@@ -66,7 +67,7 @@ func TestPageOfForeignNamesIsSkipped(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, page)
 	})
-	entries, more, err := s.List(t.Context(), ListOptions{})
+	entries, more, err := s.List(t.Context(), objstore.ListOptions{})
 	if err != nil || more || len(entries) != 1 || fmt.Sprint(after) != "[ p/b+]" {
 		t.Fatalf("%v, %v, %v, asked after %q", entries, more, err, after)
 	}
@@ -83,11 +84,11 @@ func TestBulkDeleteAnswers(t *testing.T) {
 	for body, want := range map[string]error{
 		result():                                nil,
 		result("NoSuchKey"):                     nil,
-		result("InternalError"):                 ErrNoVerdict,
-		result("SlowDown"):                      ErrThrottled,
-		result("AccessDenied"):                  ErrRefused,
-		result("InternalError", "AccessDenied"): ErrRefused,
-		result("SomethingNew"):                  ErrNoVerdict,
+		result("InternalError"):                 objstore.ErrNoVerdict,
+		result("SlowDown"):                      objstore.ErrThrottled,
+		result("AccessDenied"):                  objstore.ErrRefused,
+		result("InternalError", "AccessDenied"): objstore.ErrRefused,
+		result("SomethingNew"):                  objstore.ErrNoVerdict,
 	} {
 		s := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		if err := s.Delete(t.Context(), "a", "b"); classOf(err) != want {
@@ -125,7 +126,7 @@ func TestClockSkew(t *testing.T) {
 		if _, ok := s.ClockSkew(); ok {
 			t.Fatal("known before the first answer")
 		}
-		_ = s.Put(t.Context(), "k", NewBody([]byte("x")))
+		_ = s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
 		got, ok := s.ClockSkew()
 		if d := (got - skew).Abs(); !ok || d > 30*time.Second { // generous: a loaded machine
 			t.Fatalf("%v, %v, want %v", got, ok, skew)
@@ -179,7 +180,7 @@ func TestLifecycleWarning(t *testing.T) {
 
 // TestSecretsAreNotShown looks for the keys in all texts that an operator may see.
 func TestSecretsAreNotShown(t *testing.T) {
-	s := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, func(o *S3Options) {
+	s := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, func(o *objstore.S3Options) {
 		o.AccessKey, o.SecretKey, o.SessionToken = "CANARY-A", "CANARY-S", "CANARY-T"
 	})
 	texts := []string{s.String()}

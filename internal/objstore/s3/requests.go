@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"context"
@@ -15,23 +15,25 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Put implements Store with one request.
-func (s *S3) Put(ctx context.Context, key string, body Body) error {
-	if err := begin(ctx, "put", key); err != nil {
+// Put implements objstore.Store with one request.
+func (s *Store) Put(ctx context.Context, key string, body objstore.Body) error {
+	if err := objstore.Begin(ctx, "put", key); err != nil {
 		return err
 	}
-	if err := checkBody(key, body); err != nil {
+	if err := objstore.CheckBody(key, body); err != nil {
 		return err
 	}
 	ctx, done := s.writes.wait(ctx, s.transferTime(body.Size))
 	defer done()
 	reader := newPartsReader(body)
 	defer reader.detach()
-	in := &s3.PutObjectInput{
+	in := &awss3.PutObjectInput{
 		Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), IfNoneMatch: aws.String("*"),
 		Body: reader, ContentLength: &body.Size,
 		ServerSideEncryption: types.ServerSideEncryption(s.options.Encryption), // "" sends no header
@@ -44,7 +46,7 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 		binary.BigEndian.PutUint32(sum[:], body.CRC32C)
 		in.ChecksumCRC32C = aws.String(base64.StdEncoding.EncodeToString(sum[:]))
 	}
-	_, _, err := send(ctx, opPut, func(ctx context.Context) (*s3.PutObjectOutput, error) {
+	_, _, err := send(ctx, opPut, func(ctx context.Context) (*awss3.PutObjectOutput, error) {
 		return s.client.PutObject(ctx, in)
 	})
 	if err != nil {
@@ -54,56 +56,56 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 }
 
 // transferTime is the additional timeout of a request that moves bytes.
-func (s *S3) transferTime(bytes int64) time.Duration {
+func (s *Store) transferTime(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / float64(s.options.BytesPerSecondMin) * float64(time.Second))
 }
 
-// Get implements Store.
-func (s *S3) Get(ctx context.Context, key string, r Range) (Object, error) {
-	if err := begin(ctx, "get", key); err != nil {
-		return Object{}, err
+// Get implements objstore.Store.
+func (s *Store) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if err := objstore.Begin(ctx, "get", key); err != nil {
+		return objstore.Object{}, err
 	}
-	if err := checkRange(r); err != nil {
-		return Object{}, fmt.Errorf("get %s: %w", key, err)
+	if err := r.Validate(); err != nil {
+		return objstore.Object{}, fmt.Errorf("get %s: %w", key, err)
 	}
-	var object Object
+	var object objstore.Object
 	err := s.repeat(ctx, func() (err error) {
 		object, err = s.getOnce(ctx, key, r)
 		return err
 	})
 	if err != nil {
-		return Object{}, fmt.Errorf("get %s: %w", key, err)
+		return objstore.Object{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	return object, nil
 }
 
-func (s *S3) getOnce(ctx context.Context, key string, r Range) (Object, error) {
+func (s *Store) getOnce(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	limit, begin := s.reads.limit(), time.Now()
 	ctx, dog := watch(ctx, limit)
-	in := &s3.GetObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), Range: rangeHeader(r)}
-	out, x, err := send(ctx, opGet, func(ctx context.Context) (*s3.GetObjectOutput, error) {
+	in := &awss3.GetObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), Range: rangeHeader(r)}
+	out, x, err := send(ctx, opGet, func(ctx context.Context) (*awss3.GetObjectOutput, error) {
 		return s.client.GetObject(ctx, in)
 	})
 	dog.done()
 	s.reads.note(ctx, limit, begin)
 	if err != nil {
 		dog.stop()
-		if r.Offset == 0 && r != Whole && x.status == http.StatusRequestedRangeNotSatisfiable {
-			return Object{Body: http.NoBody}, nil // only an empty object has no byte 0
+		if r.Offset == 0 && r != objstore.Whole && x.status == http.StatusRequestedRangeNotSatisfiable {
+			return objstore.Object{Body: http.NoBody}, nil // only an empty object has no byte 0
 		}
-		return Object{}, err
+		return objstore.Object{}, err
 	}
 	size, length, err := x.extent(r)
 	if err != nil {
 		_ = out.Body.Close()
 		dog.stop()
-		return Object{}, fmt.Errorf("%w: %w", ErrNoVerdict, err)
+		return objstore.Object{}, fmt.Errorf("%w: %w", objstore.ErrNoVerdict, err)
 	}
-	return Object{Size: size, Body: &objectBody{ctx: ctx, body: out.Body, left: length, dog: dog}}, nil
+	return objstore.Object{Size: size, Body: &objectBody{ctx: ctx, body: out.Body, left: length, dog: dog}}, nil
 }
 
 // rangeHeader is the Range header, nil for a whole object.
-func rangeHeader(r Range) *string {
+func rangeHeader(r objstore.Range) *string {
 	switch {
 	case r.Length < 0 && r.Offset == 0:
 		return nil
@@ -115,7 +117,7 @@ func rangeHeader(r Range) *string {
 
 // extent returns the size of the object and the bytes to come (-1 if unknown) from the headers of a
 // GET's response. It fails if they do not match the request.
-func (x *exchange) extent(r Range) (size, length int64, err error) {
+func (x *exchange) extent(r objstore.Range) (size, length int64, err error) {
 	if e := x.header.Get("Content-Encoding"); e != "" && e != "identity" && e != "aws-chunked" {
 		return 0, 0, fmt.Errorf("unexpected Content-Encoding %q", e)
 	}
@@ -128,7 +130,7 @@ func (x *exchange) extent(r Range) (size, length int64, err error) {
 	if x.status != http.StatusPartialContent || rangeHeader(r) == nil || err != nil || total < 1 {
 		return 0, 0, fmt.Errorf("status %d with range %q", x.status, x.header.Get("Content-Range"))
 	}
-	_, wanted, err := clip(r, total)
+	_, wanted, err := r.Clip(total)
 	if err != nil {
 		// not wrapped, because err has a class of its own
 		return 0, 0, fmt.Errorf("unexpected range: %v", err)
@@ -141,7 +143,7 @@ func (x *exchange) extent(r Range) (size, length int64, err error) {
 
 // wholeExtent handles status 200. A server may ignore a range; if the range starts at 0 the body
 // can still be used.
-func (x *exchange) wholeExtent(r Range, size int64) (int64, int64, error) {
+func (x *exchange) wholeExtent(r objstore.Range, size int64) (int64, int64, error) {
 	if r.Offset != 0 || size < 0 && r.Length > 0 {
 		return 0, 0, errors.New("store ignores the Range header")
 	}
@@ -159,26 +161,26 @@ func contentLength(h http.Header) int64 {
 	return n
 }
 
-// List implements Store.
-func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
-	if err := alive(ctx, "list"); err != nil {
+// List implements objstore.Store.
+func (s *Store) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	if err := objstore.Alive(ctx, "list"); err != nil {
 		return nil, false, err
 	}
-	if !possiblePrefix(o.Prefix) {
+	if !objstore.PossiblePrefix(o.Prefix) {
 		return nil, false, nil
 	}
-	in := &s3.ListObjectsV2Input{
-		Bucket: &s.options.Bucket, Prefix: aws.String(s.prefix + o.Prefix), MaxKeys: aws.Int32(int32(pageSize(o.Max))),
+	in := &awss3.ListObjectsV2Input{
+		Bucket: &s.options.Bucket, Prefix: aws.String(s.prefix + o.Prefix), MaxKeys: aws.Int32(int32(objstore.PageSize(o.Max))),
 	}
 	if o.After != "" {
 		in.StartAfter = aws.String(s.prefix + o.After)
 	}
 	for {
-		var out *s3.ListObjectsV2Output
+		var out *awss3.ListObjectsV2Output
 		err := s.repeat(ctx, func() (err error) {
 			ctx, done := s.lists.wait(ctx, s.transferTime(answerBytesMax/4))
 			defer done()
-			out, _, err = send(ctx, opList, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+			out, _, err = send(ctx, opList, func(ctx context.Context) (*awss3.ListObjectsV2Output, error) {
 				return s.client.ListObjectsV2(ctx, in)
 			})
 			return err
@@ -191,7 +193,7 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 			return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
 		}
 		more := *out.IsTruncated
-		if n := pageSize(o.Max); len(entries) > n { // the store returned more than requested
+		if n := objstore.PageSize(o.Max); len(entries) > n { // the store returned more than requested
 			entries, more = entries[:n], true
 		}
 		if len(entries) > 0 || !more {
@@ -203,39 +205,39 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 
 // entries checks a page and returns our names on it that begin with prefix. last is the last name
 // on the page, including the store's prefix.
-func (s *S3) entries(out *s3.ListObjectsV2Output, after, prefix string) (entries []Entry, last string, err error) {
+func (s *Store) entries(out *awss3.ListObjectsV2Output, after, prefix string) (entries []objstore.Entry, last string, err error) {
 	if out.IsTruncated == nil || *out.IsTruncated && len(out.Contents) == 0 {
-		return nil, "", fmt.Errorf("%w: truncated listing without entries", ErrNoVerdict)
+		return nil, "", fmt.Errorf("%w: truncated listing without entries", objstore.ErrNoVerdict)
 	}
 	last = after
 	for _, o := range out.Contents {
 		name := aws.ToString(o.Key)
 		if name <= last {
-			return nil, "", fmt.Errorf("%w: listing out of order: %q after %q", ErrRefused, name, last)
+			return nil, "", fmt.Errorf("%w: listing out of order: %q after %q", objstore.ErrRefused, name, last)
 		}
 		last = name
 		key, ours := strings.CutPrefix(name, s.prefix)
-		if !ours || !ValidKey(key) || !strings.HasPrefix(key, prefix) {
+		if !ours || !objstore.ValidKey(key) || !strings.HasPrefix(key, prefix) {
 			continue
 		}
 		size := aws.ToInt64(o.Size)
 		if size < 0 {
-			return nil, "", fmt.Errorf("%w: listing has %q with %d bytes", ErrNoVerdict, name, size)
+			return nil, "", fmt.Errorf("%w: listing has %q with %d bytes", objstore.ErrNoVerdict, name, size)
 		}
-		entries = append(entries, Entry{Key: key, Size: size})
+		entries = append(entries, objstore.Entry{Key: key, Size: size})
 	}
 	return entries, last, nil
 }
 
 // repeat sends an idempotent request until it has a verdict, at most attempts times.
-func (s *S3) repeat(ctx context.Context, request func() error) error {
+func (s *Store) repeat(ctx context.Context, request func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := request()
-		if attempt == s.attempts || !errors.Is(err, ErrNoVerdict) {
+		if attempt == s.attempts || !errors.Is(err, objstore.ErrNoVerdict) {
 			return err
 		}
 		pause := s.pause << (attempt - 1)
-		if errors.Is(err, ErrThrottled) {
+		if errors.Is(err, objstore.ErrThrottled) {
 			pause *= 4
 		}
 		select {
@@ -249,9 +251,9 @@ func (s *S3) repeat(ctx context.Context, request func() error) error {
 // deleteMax is the maximum number of names of one DeleteObjects.
 const deleteMax = 1000
 
-// Delete implements Store: in bulk, or one by one if the store does not support DeleteObjects.
-func (s *S3) Delete(ctx context.Context, keys ...string) error {
-	if err := begin(ctx, "delete", keys...); err != nil {
+// Delete implements objstore.Store: in bulk, or one by one if the store does not support DeleteObjects.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	if err := objstore.Begin(ctx, "delete", keys...); err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(keys, deleteMax) {
@@ -262,7 +264,7 @@ func (s *S3) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-func (s *S3) deleteChunk(ctx context.Context, keys []string) error {
+func (s *Store) deleteChunk(ctx context.Context, keys []string) error {
 	if len(keys) > 1 && !s.noBulk.Load() {
 		unknown := false
 		err := s.repeat(ctx, func() (err error) {
@@ -285,11 +287,11 @@ func (s *S3) deleteChunk(ctx context.Context, keys []string) error {
 	return nil
 }
 
-func (s *S3) deleteOne(ctx context.Context, key string) error {
+func (s *Store) deleteOne(ctx context.Context, key string) error {
 	ctx, done := s.writes.wait(ctx, 0)
 	defer done()
-	_, x, err := send(ctx, opDelete, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
-		return s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key)})
+	_, x, err := send(ctx, opDelete, func(ctx context.Context) (*awss3.DeleteObjectOutput, error) {
+		return s.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key)})
 	})
 	if x.status == http.StatusNotFound && x.code == "NoSuchKey" {
 		return nil
@@ -298,15 +300,15 @@ func (s *S3) deleteOne(ctx context.Context, key string) error {
 }
 
 // deleteBulk sends one DeleteObjects; unknown says that the store does not support it.
-func (s *S3) deleteBulk(ctx context.Context, keys []string) (unknown bool, err error) {
+func (s *Store) deleteBulk(ctx context.Context, keys []string) (unknown bool, err error) {
 	ctx, done := s.writes.wait(ctx, s.transferTime(answerBytesMax))
 	defer done()
 	names := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {
 		names[i].Key = aws.String(s.prefix + key)
 	}
-	out, x, err := send(ctx, opDelete, func(ctx context.Context) (*s3.DeleteObjectsOutput, error) {
-		return s.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{
+	out, x, err := send(ctx, opDelete, func(ctx context.Context) (*awss3.DeleteObjectsOutput, error) {
+		return s.client.DeleteObjects(ctx, &awss3.DeleteObjectsInput{
 			Bucket: &s.options.Bucket, Delete: &types.Delete{Objects: names, Quiet: aws.Bool(true)},
 		})
 	})
@@ -331,7 +333,7 @@ func oneClass(faults []error) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	i := max(0, slices.IndexFunc(faults, func(err error) bool { return errors.Is(err, ErrRefused) }))
+	i := max(0, slices.IndexFunc(faults, func(err error) bool { return errors.Is(err, objstore.ErrRefused) }))
 	return fmt.Errorf("%d keys failed: %w", len(faults), faults[i])
 }
 
@@ -366,25 +368,25 @@ func codes(names ...string) map[string]bool {
 func (x *exchange) class() error {
 	switch {
 	case x.op == opPut && x.code == "PreconditionFailed":
-		return ErrExists
+		return objstore.ErrExists
 	case x.op == opGet && x.status == http.StatusNotFound && x.code == "NoSuchKey":
-		return ErrNotFound
+		return objstore.ErrNotFound
 	case throttleCodes[x.code], x.status == http.StatusTooManyRequests:
-		return ErrThrottled
+		return objstore.ErrThrottled
 	case doubtCodes[x.code]:
-		return ErrNoVerdict
+		return objstore.ErrNoVerdict
 	case refusalCodes[x.code]:
-		return ErrRefused
+		return objstore.ErrRefused
 	}
 	switch x.status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusTooEarly,
 		499: // a proxy's status for a connection closed too early
-		return ErrNoVerdict
+		return objstore.ErrNoVerdict
 	}
 	if x.status >= 300 && x.status < 500 {
-		return ErrRefused
+		return objstore.ErrRefused
 	}
-	return ErrNoVerdict
+	return objstore.ErrNoVerdict
 }
 
 // verdict is nil if the store has confirmed the request, else an error of exactly one class. err is
@@ -393,15 +395,15 @@ func (x *exchange) verdict(ctx context.Context, err error) error {
 	success := x.status >= 200 && x.status < 300
 	switch {
 	case x.status == 0 && ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrNoVerdict, ended(ctx))
+		return fmt.Errorf("%w: %w", objstore.ErrNoVerdict, objstore.Ended(ctx))
 	case x.status == 0:
 		return x.unanswered(err)
 	case x.code != "" || !success:
 		return fmt.Errorf("%w: status %d %s", x.class(), x.status, x.code)
 	case x.fault != nil:
-		return fmt.Errorf("%w: %w", ErrNoVerdict, x.fault)
+		return fmt.Errorf("%w: %w", objstore.ErrNoVerdict, x.fault)
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrNoVerdict, err)
+		return fmt.Errorf("%w: %w", objstore.ErrNoVerdict, err)
 	}
 	return nil
 }
@@ -415,7 +417,7 @@ func (x *exchange) unanswered(err error) error {
 		err = errors.New("no response")
 	}
 	if !x.sent || errors.As(err, &certificate) {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return fmt.Errorf("%w: %w", objstore.ErrRefused, err)
 	}
-	return fmt.Errorf("%w: %w", ErrNoVerdict, err)
+	return fmt.Errorf("%w: %w", objstore.ErrNoVerdict, err)
 }

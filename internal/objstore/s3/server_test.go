@@ -1,4 +1,4 @@
-package objstore_test
+package s3_test
 
 import (
 	"bytes"

@@ -1,4 +1,5 @@
-package objstore
+// Package s3 stores objects in a bucket that is accessed by the S3 protocol.
+package s3
 
 import (
 	"cmp"
@@ -8,95 +9,30 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/sebbroker/seb/internal/objstore"
 )
-
-// S3Options describe a bucket and the credentials. Zero values are defaults.
-type S3Options struct {
-	Bucket    string // required
-	Prefix    string // prefix of all keys, without the following slash; may be empty
-	Endpoint  string // "https://host[:port]" of a store other than AWS
-	Region    string // default: from the environment; us-east-1 if there is an endpoint
-	PathStyle bool   // put the bucket in the path instead of the host name
-
-	// AccessKey, SecretKey and SessionToken are used if AccessKey is set. Default: the credentials
-	// that AWS tools use, from environment variables, ~/.aws, or the role of the machine or
-	// container.
-	AccessKey, SecretKey, SessionToken string
-
-	// NoChecksum omits x-amz-checksum-crc32c, for stores that refuse the header.
-	NoChecksum bool
-
-	// Encryption is how the store encrypts each object that this store writes: AES256, or aws:kms
-	// with KMSKey, or with the account's default key if that is "". "": as the bucket is configured.
-	Encryption string
-	KMSKey     string // ID, ARN or alias
-
-	// RequestTimeout bounds the wait for a response, and for each further part of a body. Default
-	// 10 s. It grows to at most three times that while the store does not answer in time, and
-	// shrinks again when it does.
-	RequestTimeout time.Duration
-	// BytesPerSecondMin adds time for large bodies to RequestTimeout. Default 1 MiB/s.
-	BytesPerSecondMin int64
-}
 
 const (
 	defaultRequestTimeout = 10 * time.Second
 	defaultBytesPerSecond = 1 << 20
 )
 
-// Validate reports all invalid options at once.
-func (o S3Options) Validate() error {
-	var faults []error
-	at := strings.Contains(o.Bucket+o.Prefix, "@")
-	if at {
-		faults = append(faults, errors.New("bucket and prefix: must not contain credentials or any other @"))
-	}
-	if o.Bucket == "" || strings.Contains(o.Bucket, "/") {
-		faults = append(faults, fmt.Errorf("bucket %q: want a name without /", masked(o.Bucket)))
-	}
-	if o.Prefix != "" && !ValidKey(o.Prefix) && !at {
-		faults = append(faults, fmt.Errorf("prefix %q: invalid key", o.Prefix))
-	}
-	if o.Endpoint != "" {
-		u, err := url.Parse(o.Endpoint)
-		switch {
-		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			faults = append(faults, errors.New("endpoint: want http:// or https:// and a host"))
-		case u.User != nil || u.RawQuery != "":
-			faults = append(faults, errors.New("endpoint: must not contain credentials or a query"))
-		}
-	}
-	if o.Encryption != "" && o.Encryption != string(types.ServerSideEncryptionAes256) && o.Encryption != string(types.ServerSideEncryptionAwsKms) {
-		faults = append(faults, errors.New("sse: want AES256 or aws:kms"))
-	}
-	if o.KMSKey != "" && o.Encryption != string(types.ServerSideEncryptionAwsKms) {
-		faults = append(faults, errors.New("kms-key: want sse=aws:kms with it"))
-	}
-	if (o.AccessKey == "") != (o.SecretKey == "") {
-		faults = append(faults, errors.New("access key and secret key: want both or none"))
-	}
-	if o.RequestTimeout < 0 || o.BytesPerSecondMin < 0 {
-		faults = append(faults, errors.New("request timeout and minimum bytes per second: must not be negative"))
-	}
-	return errors.Join(faults...)
-}
-
-// S3 is a prefix of a bucket that is accessed by the S3 protocol. Safe for concurrent use. A Put is
+// Store is a prefix of a bucket that is accessed by the S3 protocol. Safe for concurrent use. A Put is
 // one request, which the caller repeats if needed: a retry here could turn our own success into
 // ErrExists. Get, List and Delete repeat a request without verdict twice.
-type S3 struct {
-	options  S3Options
+type Store struct {
+	options  objstore.S3Options
 	prefix   string // "" or ending in a slash
-	client   *s3.Client
+	client   *awss3.Client
 	http     *http.Client
 	clock    storeClock
 	sent     sentRequests
@@ -108,8 +44,8 @@ type S3 struct {
 	pause    time.Duration
 }
 
-// OpenS3 returns the store. It makes no request.
-func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
+// Open returns the store. It makes no request.
+func Open(ctx context.Context, o objstore.S3Options) (*Store, error) {
 	o.Prefix = strings.Trim(o.Prefix, "/")
 	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/")
 	if err := o.Validate(); err != nil {
@@ -124,12 +60,12 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	if settings.Region == "" {
 		return nil, errors.New("open s3 store: no region: add ?region= or set AWS_REGION")
 	}
-	s := &S3{options: o, http: newHTTPClient(), attempts: 3, pause: 100 * time.Millisecond}
+	s := &Store{options: o, http: newHTTPClient(), attempts: 3, pause: 100 * time.Millisecond}
 	s.reads.base, s.lists.base, s.writes.base = o.RequestTimeout, o.RequestTimeout, o.RequestTimeout
 	if o.Prefix != "" {
 		s.prefix = o.Prefix + "/"
 	}
-	s.client = s3.NewFromConfig(settings, func(c *s3.Options) {
+	s.client = awss3.NewFromConfig(settings, func(c *awss3.Options) {
 		c.HTTPClient = &tap{client: s.http, clock: &s.clock, sent: &s.sent}
 		c.UsePathStyle = o.PathStyle
 		if o.Endpoint != "" {
@@ -166,23 +102,23 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// ClockSkew implements Clocked. The Date header has whole seconds, so the skew is accurate to about
+// ClockSkew implements objstore.Clocked. The Date header has whole seconds, so the skew is accurate to about
 // a second.
-func (s *S3) ClockSkew() (time.Duration, bool) { return s.clock.skew() }
+func (s *Store) ClockSkew() (time.Duration, bool) { return s.clock.skew() }
 
-// Requests implements Counting.
-func (s *S3) Requests() Requests {
-	return Requests{Put: s.sent.put.Load(), List: s.sent.list.Load(), Get: s.sent.get.Load(), Delete: s.sent.delete.Load()}
+// Requests implements objstore.Counting.
+func (s *Store) Requests() objstore.Requests {
+	return objstore.Requests{Put: s.sent.put.Load(), List: s.sent.list.Load(), Get: s.sent.get.Load(), Delete: s.sent.delete.Load()}
 }
 
 // Close closes idle connections. Running calls continue.
-func (s *S3) Close() error {
+func (s *Store) Close() error {
 	s.http.CloseIdleConnections()
 	return nil
 }
 
-// String implements Store.
-func (s *S3) String() string {
+// String implements objstore.Store.
+func (s *Store) String() string {
 	name := "s3://" + s.options.Bucket
 	if s.options.Prefix != "" {
 		name += "/" + s.options.Prefix
@@ -231,11 +167,11 @@ func (c *storeClock) skew() (time.Duration, bool) {
 // objects of this store by age, or moves them to storage that cannot be read at once: seals must be
 // kept permanently (rule R7). "" means no such rule. An error means that the rules cannot be read,
 // for example without permission. A store without lifecycle rules has none.
-func (s *S3) LifecycleWarning(ctx context.Context) (string, error) {
+func (s *Store) LifecycleWarning(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
 	defer cancel()
-	out, x, err := send(ctx, opLifecycle, func(ctx context.Context) (*s3.GetBucketLifecycleConfigurationOutput, error) {
-		return s.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &s.options.Bucket})
+	out, x, err := send(ctx, opLifecycle, func(ctx context.Context) (*awss3.GetBucketLifecycleConfigurationOutput, error) {
+		return s.client.GetBucketLifecycleConfiguration(ctx, &awss3.GetBucketLifecycleConfigurationInput{Bucket: &s.options.Bucket})
 	})
 	if x.code == "NoSuchLifecycleConfiguration" || x.code == "NotImplemented" {
 		return "", nil
@@ -245,7 +181,9 @@ func (s *S3) LifecycleWarning(ctx context.Context) (string, error) {
 	}
 	var harmful []string
 	for _, rule := range out.Rules {
-		if rule.Status == types.ExpirationStatusEnabled && hasPrefixEitherWay(rulePrefix(rule), s.prefix) {
+		prefix := rulePrefix(rule)
+		overlaps := strings.HasPrefix(prefix, s.prefix) || strings.HasPrefix(s.prefix, prefix)
+		if rule.Status == types.ExpirationStatusEnabled && overlaps {
 			if harm := ruleHarm(rule); harm != "" {
 				harmful = append(harmful, fmt.Sprintf("rule %q %s", aws.ToString(rule.ID), harm))
 			}
@@ -283,11 +221,11 @@ func ruleHarm(rule types.LifecycleRule) string {
 }
 
 // Versioned reports whether the bucket keeps old versions of objects.
-func (s *S3) Versioned(ctx context.Context) (bool, error) {
+func (s *Store) Versioned(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
 	defer cancel()
-	out, x, err := send(ctx, opVersioning, func(ctx context.Context) (*s3.GetBucketVersioningOutput, error) {
-		return s.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &s.options.Bucket})
+	out, x, err := send(ctx, opVersioning, func(ctx context.Context) (*awss3.GetBucketVersioningOutput, error) {
+		return s.client.GetBucketVersioning(ctx, &awss3.GetBucketVersioningInput{Bucket: &s.options.Bucket})
 	})
 	if x.code == "NotImplemented" {
 		return false, nil
@@ -312,7 +250,7 @@ type partsReader struct {
 	detached bool
 }
 
-func newPartsReader(b Body) *partsReader {
+func newPartsReader(b objstore.Body) *partsReader {
 	return &partsReader{parts: b.Parts, size: b.Size}
 }
 
@@ -432,9 +370,9 @@ func (b *objectBody) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		err = io.ErrUnexpectedEOF
 	case b.ctx.Err() != nil:
-		err = ended(b.ctx)
+		err = objstore.Ended(b.ctx)
 	}
-	return n, fmt.Errorf("read object: %w: %w", ErrNoVerdict, err)
+	return n, fmt.Errorf("read object: %w: %w", objstore.ErrNoVerdict, err)
 }
 
 // Close implements io.Closer.
@@ -451,7 +389,7 @@ func (b *objectBody) Close() error {
 	err := b.body.Close()
 	b.dog.stop()
 	if err != nil && b.ctx.Err() == nil {
-		return fmt.Errorf("close object: %w: %w", ErrNoVerdict, err)
+		return fmt.Errorf("close object: %w: %w", objstore.ErrNoVerdict, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package objstore_test
+package s3_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/s3"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -146,7 +147,7 @@ func TestCredentialsThatCannotWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			setAWS(t, newAWSServer(t), c.environment, c.profiles)
-			_, err := objstore.OpenS3(t.Context(), objstore.S3Options{Bucket: "b"})
+			_, err := s3.Open(t.Context(), objstore.S3Options{Bucket: "b"})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("open: %v, want an error with %q", err, c.want)
 			}

@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -39,8 +40,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // wired returns a store that uses w.
-func wired(f *testing.F, w *wire) *S3 {
-	s, err := OpenS3(f.Context(), S3Options{Bucket: "b", Prefix: "p", Endpoint: "http://store.example", PathStyle: true, AccessKey: "a", SecretKey: "s"})
+func wired(f *testing.F, w *wire) *Store {
+	s, err := Open(f.Context(), objstore.S3Options{Bucket: "b", Prefix: "p", Endpoint: "http://store.example", PathStyle: true, AccessKey: "a", SecretKey: "s"})
 	must.NoError(f, err)
 	f.Cleanup(func() { _ = s.Close() })
 	s.http.Transport, s.attempts = w, 1
@@ -50,7 +51,7 @@ func wired(f *testing.F, w *wire) *S3 {
 // oneOf fails unless err is nil or has exactly one of the classes.
 func oneOf(t *testing.T, err error) error {
 	class := classOf(err)
-	if err != nil && (class == nil || class != ErrThrottled && !slices.Contains(classes, class)) {
+	if err != nil && (class == nil || class != objstore.ErrThrottled && !slices.Contains(classes, class)) {
 		t.Fatalf("%v has no class, or two: %v", err, class)
 	}
 	return class
@@ -72,7 +73,7 @@ func FuzzErrorAnswers(f *testing.F) {
 	f.Add(uint8(0), uint16(212), []byte{}, []byte("<Error><Code>Precondition</Code><Code>Failed</Code></Error>"), uint64(9))
 	var w wire
 	s := wired(f, &w)
-	body := NewBody([]byte("val"), []byte("ue"))
+	body := objstore.NewBody([]byte("val"), []byte("ue"))
 	f.Fuzz(func(t *testing.T, op uint8, status uint16, header, answer []byte, cuts uint64) {
 		w = wire{200 + int(status%800), header, answer, cuts}
 		s.noBulk.Store(false)
@@ -88,11 +89,11 @@ func FuzzErrorAnswers(f *testing.F) {
 			_, err = s.LifecycleWarning(t.Context())
 		}
 		switch oneOf(t, err) {
-		case ErrExists:
+		case objstore.ErrExists:
 			if op%4 != 0 || !bytes.Contains(answer, []byte("PreconditionFailed")) && !bytes.ContainsAny(answer, "&]") && !chunked(header) {
 				t.Fatalf("exists, by %d %q", w.status, answer)
 			}
-		case ErrNotFound:
+		case objstore.ErrNotFound:
 			t.Fatalf("not found, by %d %q", w.status, answer)
 		case nil:
 			if op%4 == 0 && (w.status != 200 || !bytes.Contains(bytes.ToLower(header), []byte("etag"))) {
@@ -124,9 +125,9 @@ func FuzzReadAnswers(f *testing.F) {
 	s := wired(f, &w)
 	f.Fuzz(func(t *testing.T, status uint16, header, answer []byte, offset, length int64, cuts uint64) {
 		w = wire{200 + int(status%800), header, answer, cuts}
-		o, err := s.Get(t.Context(), "k", Range{offset, length})
+		o, err := s.Get(t.Context(), "k", objstore.Range{Offset: offset, Length: length})
 		if class := oneOf(t, err); err != nil {
-			if class == ErrExists || class == ErrNotFound && (w.status != 404 || !bytes.Contains(answer, []byte("NoSuchKey")) && !bytes.ContainsAny(answer, "&]") && !chunked(header)) {
+			if class == objstore.ErrExists || class == objstore.ErrNotFound && (w.status != 404 || !bytes.Contains(answer, []byte("NoSuchKey")) && !bytes.ContainsAny(answer, "&]") && !chunked(header)) {
 				t.Fatalf("%v, by %d %q", err, w.status, answer)
 			}
 			return
@@ -135,7 +136,7 @@ func FuzzReadAnswers(f *testing.F) {
 		if closeErr := o.Body.Close(); err == nil {
 			err = closeErr
 		}
-		if class := oneOf(t, err); class != nil && class != ErrNoVerdict {
+		if class := oneOf(t, err); class != nil && class != objstore.ErrNoVerdict {
 			t.Fatalf("reading: %v", err)
 		}
 		if !bytes.Contains(answer, got) && !chunked(header) || length > 0 && int64(len(got)) > length || o.Size < -1 {
@@ -167,16 +168,16 @@ func FuzzListings(f *testing.F) {
 		if strings.Count(string(answer), "<Contents>") > 0 && !strings.Contains(string(answer), "p/") {
 			return // a page of foreign names is followed by the next, here endlessly
 		}
-		entries, more, err := s.List(t.Context(), ListOptions{Prefix: prefix, After: after, Max: int(limit)})
-		if class := oneOf(t, err); class == ErrExists || class == ErrNotFound {
+		entries, more, err := s.List(t.Context(), objstore.ListOptions{Prefix: prefix, After: after, Max: int(limit)})
+		if class := oneOf(t, err); class == objstore.ErrExists || class == objstore.ErrNotFound {
 			t.Fatal(err)
 		}
-		if err != nil && (entries != nil || more) || len(entries) > pageSize(int(limit)) {
+		if err != nil && (entries != nil || more) || len(entries) > objstore.PageSize(int(limit)) {
 			t.Fatalf("%d entries, %v, %v", len(entries), more, err)
 		}
 		last := after
 		for _, e := range entries {
-			if e.Key <= last || !ValidKey(e.Key) || !strings.HasPrefix(e.Key, prefix) || e.Size < 0 {
+			if e.Key <= last || !objstore.ValidKey(e.Key) || !strings.HasPrefix(e.Key, prefix) || e.Size < 0 {
 				t.Fatalf("%+v after %q, asked for %q", e, last, prefix)
 			}
 			last = e.Key
@@ -194,7 +195,7 @@ func FuzzPartsReader(f *testing.F) {
 			n := min(int(c), len(rest))
 			parts, rest = append(parts, rest[:n]), rest[n:]
 		}
-		ours, want := newPartsReader(NewBody(append(parts, rest)...)), bytes.NewReader(all)
+		ours, want := newPartsReader(objstore.NewBody(append(parts, rest)...)), bytes.NewReader(all)
 		a, b := make([]byte, 128), make([]byte, 128)
 		for i := 0; i+1 < len(steps); i += 2 {
 			n := int(steps[i+1])
@@ -218,35 +219,6 @@ func FuzzPartsReader(f *testing.F) {
 			if wantAt, _ := want.Seek(offset, whence); err != nil || at != wantAt {
 				t.Fatalf("seek: %d %v, want %d", at, err, wantAt)
 			}
-		}
-	})
-}
-
-// FuzzAdvance checks that writes of any size write the body unchanged.
-func FuzzAdvance(f *testing.F) {
-	f.Add([]byte("some bytes in parts"), []byte{3, 0, 4, 1, 200}, []byte{1, 5, 0, 9})
-	d := &Disk{}
-	f.Fuzz(func(t *testing.T, all, cuts, takes []byte) {
-		var parts [][]byte
-		rest := all
-		for _, c := range cuts {
-			n := min(int(c), len(rest))
-			parts, rest = append(parts, rest[:n]), rest[n:]
-		}
-		var got []byte
-		i := 0
-		d.calls.writev = func(_ int, vectors [][]byte) (int, error) {
-			joined := bytes.Join(vectors, nil)
-			n := len(joined)
-			if i < len(takes) {
-				n = min(n, 1+int(takes[i]))
-				i++
-			}
-			got = append(got, joined[:n]...)
-			return n, nil
-		}
-		if err := d.writeParts(0, append(parts, rest)); err != nil || !bytes.Equal(got, all) {
-			t.Fatalf("%q was written as %q, %v", all, got, err)
 		}
 	})
 }

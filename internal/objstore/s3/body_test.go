@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -14,8 +15,8 @@ import (
 func TestPartsReader(t *testing.T) {
 	parts := [][]byte{nil, []byte("01"), {}, []byte("23456"), []byte("7"), nil, []byte("89"), {}}
 	whole := bytes.Join(parts, nil)
-	must.NoError(t, iotest.TestReader(newPartsReader(NewBody(parts...)), whole))
-	r := newPartsReader(NewBody(parts...))
+	must.NoError(t, iotest.TestReader(newPartsReader(objstore.NewBody(parts...)), whole))
+	r := newPartsReader(objstore.NewBody(parts...))
 	for offset := range len(whole) + 1 {
 		if n, err := r.Seek(int64(offset), io.SeekStart); n != int64(offset) || err != nil {
 			t.Fatal(n, err)
@@ -34,15 +35,5 @@ func TestPartsReader(t *testing.T) {
 	}
 	if r.parts != nil {
 		t.Fatal("the parts are still referenced")
-	}
-}
-
-func TestKeys(t *testing.T) {
-	long := string(bytes.Repeat([]byte("x"), KeyBytesMax))
-	for key, want := range map[string]bool{"a": true, "a/b": true, long: true, long + "x": false, "": false, "a/": false, "+tmp/x": false, "a\n": false} {
-		check.Equalf(t, ValidKey(key), want, "%q: %v", key, !want)
-	}
-	for prefix, want := range map[string]bool{"": true, "a/": true, "a/.": true, "..": true, "../": false, "/": false, "a//": false, long: true, long + "x": false} {
-		check.Equalf(t, possiblePrefix(prefix), want, "%q: %v", prefix, !want)
 	}
 }

@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -34,20 +35,20 @@ func TestConstantlySlowStoreSucceeds(t *testing.T) {
 		default:
 			w.Header().Set("ETag", `"x"`)
 		}
-	}, func(o *S3Options) { o.RequestTimeout, o.BytesPerSecondMin = given, 1<<40 })
+	}, func(o *objstore.S3Options) { o.RequestTimeout, o.BytesPerSecondMin = given, 1<<40 })
 	s.attempts = 1
 	s.noBulk.Store(true)
 	for name, request := range map[string]func() error{
-		"put": func() error { return s.Put(t.Context(), "k", NewBody([]byte("x"))) },
+		"put": func() error { return s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))) },
 		"get": func() error {
-			o, err := s.Get(t.Context(), "k", Whole)
+			o, err := s.Get(t.Context(), "k", objstore.Whole)
 			if err == nil {
 				_, err = io.ReadAll(o.Body)
 				err = errors.Join(err, o.Body.Close())
 			}
 			return err
 		},
-		"list":   func() error { _, _, err := s.List(t.Context(), ListOptions{}); return err },
+		"list":   func() error { _, _, err := s.List(t.Context(), objstore.ListOptions{}); return err },
 		"delete": func() error { return s.Delete(t.Context(), "k") },
 	} {
 		// A busy machine may need more than the three necessary attempts.
@@ -56,7 +57,7 @@ func TestConstantlySlowStoreSucceeds(t *testing.T) {
 			if err = request(); err == nil {
 				break
 			}
-			if classOf(err) != ErrNoVerdict {
+			if classOf(err) != objstore.ErrNoVerdict {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
@@ -77,15 +78,15 @@ func TestASlowListSucceedsBetweenQuickGets(t *testing.T) {
 			fmt.Fprint(w, "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
 		case <-r.Context().Done():
 		}
-	}, func(o *S3Options) { o.RequestTimeout, o.BytesPerSecondMin = given, 1<<40 })
+	}, func(o *objstore.S3Options) { o.RequestTimeout, o.BytesPerSecondMin = given, 1<<40 })
 	s.attempts = 1
 	var err error
 	for range 20 {
-		if _, _, err = s.List(t.Context(), ListOptions{}); err == nil {
+		if _, _, err = s.List(t.Context(), objstore.ListOptions{}); err == nil {
 			return
 		}
 		for range 4 {
-			if o, err := s.Get(t.Context(), "k", Whole); err == nil {
+			if o, err := s.Get(t.Context(), "k", objstore.Whole); err == nil {
 				t.Fatalf("read %v, which does not exist", o)
 			}
 		}

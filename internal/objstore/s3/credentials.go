@@ -1,4 +1,4 @@
-package objstore
+package s3
 
 import (
 	"cmp"
@@ -19,10 +19,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // loadSettings returns the region and the credentials of o, or those that AWS tools use.
-func loadSettings(ctx context.Context, o S3Options) (aws.Config, error) {
+func loadSettings(ctx context.Context, o objstore.S3Options) (aws.Config, error) {
 	if o.Region == "" && o.Endpoint != "" {
 		o.Region = "us-east-1"
 	}
