@@ -204,11 +204,12 @@ func (r *run) remember() {
 func (r *run) step(ev *core.Event) {
 	var fx core.Effects
 	r.core.Step(r.n.w.now, ev, &fx)
+	if ev.Kind == core.EvTick && fx.Wake > 0 && fx.Wake <= r.n.w.now {
+		r.n.w.fail("node %d: a tick wants another at once: a broker would compute without end", r.n.id)
+	}
 	if fx.Wake > 0 && fx.Wake != r.wakeAt {
 		r.wakeAt = fx.Wake
-		r.n.w.after(time.Duration(fx.Wake-r.n.w.now), func() {
-			r.deliver(func() { r.step(&core.Event{Kind: core.EvTick}) })
-		})
+		r.n.w.after(time.Duration(fx.Wake-r.n.w.now), func() { r.deliver(func() { r.step(&core.Event{Kind: core.EvTick}) }) })
 	}
 	for i := range fx.List {
 		if r.dead {

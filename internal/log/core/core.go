@@ -331,7 +331,7 @@ func (c *Core) wakeAt() int64 {
 		}
 		return earlier(at, c.lead.seenAt+int64(c.cfg.IdleCheck))
 	case RoleFollower:
-		if !c.heard {
+		if !c.heard && !c.follow.busy { // the end of a poll sets the time of the next
 			return c.follow.pollAt
 		}
 	}
