@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	seb "github.com/sebbroker/seb/cmd/seb"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testenv.MainOf(m, seb.Main)) }
 
 // workDir is a working folder for commands of a person.
 type workDir struct {

@@ -50,11 +50,12 @@ var programs struct {
 	mu    sync.Mutex
 	dir   string            // created for the first program
 	paths map[string]string // by the flags of go build
+	self  bool              // this program is seb too: MainOf
 }
 
 // Program returns the path of a built seb, which stays the same until Main returns. It builds on
 // the first call with the same flags. The linker runs only if no test process has built the same
-// code before.
+// code before, and never in short tests of MainOf.
 func Program(t testing.TB, flags ...string) string {
 	t.Helper()
 	programs.mu.Lock()
@@ -79,6 +80,14 @@ func linked(key string, flags []string) (string, error) {
 		}
 		programs.paths = make(map[string]string)
 	}
+	path := filepath.Join(programs.dir, "seb"+key)
+	if programs.self && testing.Short() && key == "" {
+		own, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		return path, keep(own, path)
+	}
 	shared := filepath.Join(root, ".cache", "programs"+key)
 	if err := os.MkdirAll(shared, 0o750); err != nil {
 		return "", err
@@ -92,15 +101,30 @@ func linked(key string, flags []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(programs.dir, "seb"+key)
-	if os.Link(built, path) == nil {
-		return path, nil
+	return path, keep(built, path)
+}
+
+// keep links or copies a program.
+func keep(program, path string) error {
+	if os.Link(program, path) == nil {
+		return nil
 	}
-	text, err := os.ReadFile(built) // another file system
-	if err == nil {
-		err = os.WriteFile(path, text, 0o700)
+	text, err := os.ReadFile(program) // another file system
+	if err != nil {
+		return err
 	}
-	return path, err
+	return os.WriteFile(path, text, 0o700)
+}
+
+// MainOf is Main for the tests of the command seb. Short tests link no seb: Program is this test
+// program under another name, which runs main.
+func MainOf(m *testing.M, main func()) int {
+	if filepath.Base(os.Args[0]) == "seb" {
+		main()
+		return 0
+	}
+	programs.self = true
+	return Main(m)
 }
 
 // Main runs the tests of a package and removes its programs. It returns the exit code.

@@ -1,0 +1,4 @@
+package main
+
+// Main is main, for processes of the tests.
+var Main = main
