@@ -7,8 +7,8 @@ import (
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestFinalizeUpgrade: the bucket of an older program keeps its format level until the embedding
@@ -16,7 +16,7 @@ import (
 func TestFinalizeUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	store := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{}))(t)
-	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	must.Get(forged.OldBucket(t.Context(), store))(t)
 	b := must.Get(seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true}))(t)
 	defer b.Close(context.Background())
 	if now, highest := b.FormatLevel(); now != state.LevelFirst || highest != state.LevelMax {

@@ -8,17 +8,17 @@ import (
 
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // TestDecompressedSize: the size is exactly the limit that a Reader needs, for every codec.
 // Counting does not allocate the size, and a Reader with that limit allocates it once.
 func TestDecompressedSize(t *testing.T) {
 	value := bytes.Repeat([]byte("seb "), 1<<20)
-	plain := int64(len(testenv.HostileBatch(record.None, value)) - record.BatchHeadSize)
+	plain := int64(len(recordtest.HostileBatch(record.None, value)) - record.BatchHeadSize)
 	for codec := record.None; codec <= record.Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
-			b := record.Batch(testenv.HostileBatch(codec, value))
+			b := record.Batch(recordtest.HostileBatch(codec, value))
 			if n, err := b.DecompressedSize(plain); n != plain || err != nil {
 				t.Fatalf("%d, %v: want %d", n, err, plain)
 			}

@@ -13,8 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // folder opens the bucket in a folder.
@@ -25,7 +26,7 @@ func folder(t *testing.T, dir string) objstore.Store {
 
 func contents(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
-	sums := must.Get(testenv.Checksums(t.Context(), store))(t)
+	sums := must.Get(storetest.Checksums(t.Context(), store))(t)
 	return sums
 }
 
@@ -42,8 +43,8 @@ func newest(objects map[string]uint32) string {
 
 // TestCommandsRefuseANewerBucket: with one sentence and exit code 2, and without writing.
 func TestCommandsRefuseANewerBucket(t *testing.T) {
-	found := map[string]func(context.Context, objstore.Store) error{"in its layout": testenv.NewerLayout}
-	for _, n := range testenv.NewerBuckets {
+	found := map[string]func(context.Context, objstore.Store) error{"in its layout": forged.NewerLayout}
+	for _, n := range forged.NewerBuckets {
 		found[n.Name] = n.Found
 	}
 	for name, f := range found {
@@ -77,7 +78,7 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 func TestUpgradeCommand(t *testing.T) {
 	highest := strconv.Itoa(state.LevelMax)
 	p := newWorkDir(t)
-	must.Get(testenv.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))))(t)
+	must.Get(forged.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))))(t)
 	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}
 	b := p.serve(append(flags, "--hold-upgrade")...)
 	check.Containsf(t, b.err.String(), `"format level held" level=1 highest=`+highest, "held")

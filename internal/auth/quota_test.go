@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // limit sets the quota of a principal.
@@ -174,7 +174,7 @@ func TestRefusedQuotas(t *testing.T) {
 
 func TestQuotaNeedsTheLevel(t *testing.T) {
 	w := &world{t: t, store: objstore.NewMemory(), now: time.Now()}
-	must.Get(testenv.OldBucket(t.Context(), w.store))(t)
+	must.Get(forged.OldBucket(t.Context(), w.store))(t)
 	w.b, w.a = w.open(rootKey, false)
 	set := func(q *access.Quota) error { q.Requests = 1; return nil }
 	var level *state.LevelError

@@ -9,15 +9,15 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestRaise: an operator raises the bucket as far as all its brokers can read it.
 func TestRaise(t *testing.T) {
 	store := objstore.NewMemory()
-	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	must.Get(forged.OldBucket(t.Context(), store))(t)
 	o := options(store)
 	var allowed uint32
 	o.RaiseMax = func() uint32 { return allowed }

@@ -8,14 +8,15 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // TestANewerBucketIsNotChecked: objects of a newer format level are not damage, with and without
 // --repair.
 func TestANewerBucketIsNotChecked(t *testing.T) {
-	for _, c := range testenv.NewerBuckets {
+	for _, c := range forged.NewerBuckets {
 		t.Run(c.Name, func(t *testing.T) {
 			store := objstore.NewMemory()
 			must.NoError(t, c.Found(t.Context(), store))
@@ -24,14 +25,14 @@ func TestANewerBucketIsNotChecked(t *testing.T) {
 	}
 	t.Run("in its layout", func(t *testing.T) {
 		store := objstore.NewMemory()
-		must.NoError(t, testenv.NewerLayout(t.Context(), store))
+		must.NoError(t, forged.NewerLayout(t.Context(), store))
 		notChecked(t, store)
 	})
 }
 
 func notChecked(t *testing.T, store objstore.Store) {
 	t.Helper()
-	before := must.Get(testenv.Checksums(t.Context(), store))(t)
+	before := must.Get(storetest.Checksums(t.Context(), store))(t)
 	for _, repair := range []bool{false, true} {
 		r, err := fsck.Run(t.Context(), fsck.Options{
 			Store: store, Repair: repair, Quiet: 1,
@@ -41,7 +42,7 @@ func notChecked(t *testing.T, store objstore.Store) {
 			t.Errorf("repair %v: %d damages, %v", repair, r.Damages, err)
 		}
 	}
-	if after, err := testenv.Checksums(t.Context(), store); err != nil || !maps.Equal(before, after) {
+	if after, err := storetest.Checksums(t.Context(), store); err != nil || !maps.Equal(before, after) {
 		t.Errorf("there was %v and is %v, %v", before, after, err)
 	}
 }

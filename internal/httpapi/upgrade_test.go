@@ -9,15 +9,15 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // oldServer is a server on a bucket at format level 1.
 func oldServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	store := objstore.NewMemory()
-	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	must.Get(forged.OldBucket(t.Context(), store))(t)
 	return start(t, append(change, func(c *setup) { c.store = store })...)
 }
 

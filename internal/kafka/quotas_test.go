@@ -21,8 +21,8 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 func (g *guarded) limit(q access.Quota) {
@@ -300,7 +300,7 @@ func TestDescribeClientQuotas(t *testing.T) {
 // TestQuotasNeedTheirLevel: a bucket at a lower format level has no quotas.
 func TestQuotasNeedTheirLevel(t *testing.T) {
 	store := objstore.NewMemory()
-	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	must.Get(forged.OldBucket(t.Context(), store))(t)
 	a := admin(t, serve(t, openBroker(t, store, nil), kafka.Options{}))
 	name := "ann"
 	entry := kadm.AlterClientQuotaEntry{

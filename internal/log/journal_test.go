@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // journaler is a store that records claims.
@@ -80,7 +80,7 @@ func TestJournal(t *testing.T) {
 	})
 	t.Run("not at a lower format level", func(t *testing.T) {
 		store := newJournaler()
-		must.Get(testenv.OldBucket(t.Context(), store.Store))(t)
+		must.Get(forged.OldBucket(t.Context(), store.Store))(t)
 		o := options(store)
 		o.Core.RaiseAfter = 1
 		l := open(t, o)

@@ -13,13 +13,14 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
-	c := must.Get(testenv.Checksums(t.Context(), store))(t)
+	c := must.Get(storetest.Checksums(t.Context(), store))(t)
 	return c
 }
 
@@ -30,7 +31,7 @@ func TestNewerBucketIsRefused(t *testing.T) {
 		Name  string
 		Found func(context.Context, objstore.Store) error
 	}
-	buckets := append([]bucket{{"in its layout", testenv.NewerLayout}}, testenv.NewerBuckets...)
+	buckets := append([]bucket{{"in its layout", forged.NewerLayout}}, forged.NewerBuckets...)
 	for _, c := range buckets {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(c.Name, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestNewerBucketIsRefused(t *testing.T) {
 // raises the bucket.
 func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 	store := objstore.NewMemory()
-	b := must.Get(testenv.OldBucket(t.Context(), store))(t)
+	b := must.Get(forged.OldBucket(t.Context(), store))(t)
 	o := options(store)
 	o.Core.ReadOnly = true
 	l := open(t, o)
@@ -71,7 +72,7 @@ func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 func oldLog(t *testing.T, after time.Duration) (*log.Log, *hooked) {
 	t.Helper()
 	store := newHooked(objstore.NewMemory())
-	must.Get(testenv.OldBucket(t.Context(), store.Store))(t)
+	must.Get(forged.OldBucket(t.Context(), store.Store))(t)
 	o := options(store)
 	o.Core.RaiseAfter = core.Duration(after)
 	return open(t, o), store

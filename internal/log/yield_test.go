@@ -18,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // gate is a store whose commit objects wait until they are released.
@@ -419,7 +419,7 @@ func TestFedSlots(t *testing.T) {
 // TestRaiseMax: the bucket is raised as far as the option allows.
 func TestRaiseMax(t *testing.T) {
 	store := objstore.NewMemory()
-	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	must.Get(forged.OldBucket(t.Context(), store))(t)
 	o := options(store)
 	o.Core.RaiseAfter = 1
 	var allowed uint32 = state.LevelFirst

@@ -10,8 +10,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // far is a store in memory that looks like a remote one, and records PUTs.
@@ -93,15 +94,15 @@ func TestAStandbyChecksTheStoreWhenItTakesOver(t *testing.T) {
 // TestANewerBucketIsNotEvenChecked: on a remote store that this data folder does not know, nothing
 // is written, not even a probe.
 func TestANewerBucketIsNotEvenChecked(t *testing.T) {
-	for _, newer := range testenv.NewerBuckets {
+	for _, newer := range forged.NewerBuckets {
 		t.Run(newer.Name, func(t *testing.T) {
 			store := &far{Store: objstore.NewMemory()}
 			must.NoError(t, newer.Found(t.Context(), store.Store))
-			before := must.Get(testenv.Checksums(t.Context(), store.Store))(t)
+			before := must.Get(storetest.Checksums(t.Context(), store.Store))(t)
 			if _, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()}); !errors.Is(err, state.ErrNewer) {
 				t.Errorf("got %v", err)
 			}
-			if after, err := testenv.Checksums(t.Context(), store.Store); err != nil || len(store.puts) > 0 || !maps.Equal(before, after) {
+			if after, err := storetest.Checksums(t.Context(), store.Store); err != nil || len(store.puts) > 0 || !maps.Equal(before, after) {
 				t.Errorf("put %q; before %v, after %v, %v", store.puts, before, after, err)
 			}
 		})

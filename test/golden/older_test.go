@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/golden"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -192,7 +193,7 @@ func produce(t *testing.T, c golden.Caller, value string) {
 func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	t.Helper()
 	store := open(t, bucket)
-	before := must.Get(testenv.Checksums(t.Context(), store))(t)
+	before := must.Get(storetest.Checksums(t.Context(), store))(t)
 	files := fileSums(t, bucket)
 	b := must.Get(testenv.Serve(p.path, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", ""))(t)
 	defer b.Kill()
@@ -204,7 +205,7 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	case <-time.After(testenv.ReadyTime):
 		t.Errorf("the older program does not stop: %s", b.Log())
 	}
-	after := must.Get(testenv.Checksums(t.Context(), store))(t)
+	after := must.Get(storetest.Checksums(t.Context(), store))(t)
 	if now := fileSums(t, bucket); !maps.Equal(files, now) {
 		t.Errorf("the older program changed files: %v before, %v after", files, now)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // TestDecompressionBombs sends batches of the largest allowed size, and far larger, from many
@@ -26,7 +26,7 @@ func TestDecompressionBombs(t *testing.T) {
 	_, _ = r.Read(over[:256<<10])
 	var stored, refused, busy atomic.Int64
 	for codec := record.Gzip; codec <= record.Zstd; codec++ {
-		good, bomb := testenv.HostileBatch(codec, allowed), testenv.HostileBatch(codec, over)
+		good, bomb := recordtest.HostileBatch(codec, allowed), recordtest.HostileBatch(codec, over)
 		topic := "bomb-" + codec.String()
 		var wg sync.WaitGroup
 		for i := range 24 {

@@ -1,4 +1,4 @@
-// Package recordtest encodes records for the tests of many packages.
+// Package recordtest encodes records for the tests of many packages, and as hostile clients do.
 package recordtest
 
 import "github.com/sebbroker/seb/record"

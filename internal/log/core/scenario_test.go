@@ -19,9 +19,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestScenarios drives several cores on one bucket. The outputs of an input are the effects of all
@@ -567,7 +567,7 @@ func epoch(folder string) string {
 func oldBucket(t *testing.T) map[string][]byte {
 	t.Helper()
 	store := objstore.NewMemory()
-	must.Get(testenv.OldBucket(t.Context(), store))(t)
+	must.Get(forged.OldBucket(t.Context(), store))(t)
 	entries, _ := must.Get2(store.List(context.Background(), objstore.ListOptions{}))(t)
 	objects := map[string][]byte{}
 	for _, e := range entries {

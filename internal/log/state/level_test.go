@@ -11,15 +11,15 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/forged"
 )
 
 // wantNewer fails unless err names the level after LevelMax and the version that reads it.
 func wantNewer(t *testing.T, err error) {
 	t.Helper()
 	var newer *state.NewerError
-	if !errors.Is(err, state.ErrNewer) || !errors.As(err, &newer) || newer.Level != state.LevelMax+1 || newer.Version != testenv.NewerVersion {
-		t.Fatalf("err %v, want the level %d and version %s", err, state.LevelMax+1, testenv.NewerVersion)
+	if !errors.Is(err, state.ErrNewer) || !errors.As(err, &newer) || newer.Level != state.LevelMax+1 || newer.Version != forged.NewerVersion {
+		t.Fatalf("err %v, want the level %d and version %s", err, state.LevelMax+1, forged.NewerVersion)
 	}
 	if errors.Is(err, state.ErrSnapshot) || errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "needs Seb 9.9.9 or newer") {
 		t.Fatalf("err %v", err)
@@ -28,11 +28,11 @@ func wantNewer(t *testing.T, err error) {
 
 func TestUnknownLevelIsNotCorruption(t *testing.T) {
 	t.Run("state records, before unknown kinds and fields", func(t *testing.T) {
-		_, err := state.DecodeRecords(testenv.NewerRecords())
+		_, err := state.DecodeRecords(forged.NewerRecords())
 		wantNewer(t, err)
 	})
 	t.Run("snapshot, before unknown fields", func(t *testing.T) {
-		_, err := state.DecodeSnapshot(testenv.SnapshotFrame(testenv.NewerMessage(state.Genesis(record.ID{1}, 0))))
+		_, err := state.DecodeSnapshot(forged.SnapshotFrame(forged.NewerMessage(state.Genesis(record.ID{1}, 0))))
 		wantNewer(t, err)
 	})
 }
@@ -46,7 +46,7 @@ func TestLevelMessageIsDecoded(t *testing.T) {
 		b := protowire.AppendBytes(protowire.AppendTag(nil, 12, protowire.BytesType), m)
 		return append(b, state.EncodeMessage(state.Genesis(record.ID{1}, 0))...)
 	}
-	if s, err := state.DecodeSnapshot(testenv.SnapshotFrame(level(state.LevelMax))); err != nil || s.Level != state.LevelMax {
+	if s, err := state.DecodeSnapshot(forged.SnapshotFrame(level(state.LevelMax))); err != nil || s.Level != state.LevelMax {
 		t.Errorf("the highest level: %v, %v", s, err)
 	}
 	for name, b := range map[string][]byte{
@@ -54,11 +54,11 @@ func TestLevelMessageIsDecoded(t *testing.T) {
 		"no level":                    level(),
 		"unknown field":               level(state.LevelMax, 1),
 		"level of more than 32 bits":  level(1 << 40),
-		"a message that is cut":       testenv.SnapshotFrame([]byte{12<<3 | 2, 2, 8}),
-		"level without its last byte": testenv.SnapshotFrame([]byte{12<<3 | 2, 2, 8, 0x80}),
+		"a message that is cut":       forged.SnapshotFrame([]byte{12<<3 | 2, 2, 8}),
+		"level without its last byte": forged.SnapshotFrame([]byte{12<<3 | 2, 2, 8, 0x80}),
 	} {
 		if !bytes.HasPrefix(b, []byte("seb$")) {
-			b = testenv.SnapshotFrame(b)
+			b = forged.SnapshotFrame(b)
 		}
 		check.ErrorIsf(t, check.Err(state.DecodeSnapshot(b)), state.ErrSnapshot, "%s", name)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 var run = state.Run{Node: record.ID{1, 2}, ID: record.ID{3, 4}}
@@ -76,11 +76,11 @@ func TestStandbyNeedsItsLevel(t *testing.T) {
 
 	l.must([]state.Record{within(5)})
 	message := state.EncodeMessage(l.s)
-	if _, err := state.DecodeSnapshot(testenv.SnapshotFrame(message)); err != nil {
+	if _, err := state.DecodeSnapshot(forged.SnapshotFrame(message)); err != nil {
 		t.Error(err)
 	}
 	l.s.Level = state.LevelJournal
-	if _, err := state.DecodeSnapshot(testenv.SnapshotFrame(state.EncodeMessage(l.s))); !errors.Is(err, state.ErrSnapshot) {
+	if _, err := state.DecodeSnapshot(forged.SnapshotFrame(state.EncodeMessage(l.s))); !errors.Is(err, state.ErrSnapshot) {
 		t.Errorf("a snapshot of level 5 with a promise: %v", err)
 	}
 }

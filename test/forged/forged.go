@@ -1,14 +1,11 @@
-// Buckets of older and newer versions of Seb, for tests of compatibility.
-
-package testenv
+// Package forged makes buckets of older and newer versions of Seb, for tests of compatibility.
+package forged
 
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -22,16 +19,16 @@ import (
 // NewerVersion is the version of Seb that a newer bucket names.
 const NewerVersion = "9.9.9"
 
-// Forged is a bucket and the position of its log's end.
-type Forged struct {
+// Bucket is a bucket and the position of its log's end.
+type Bucket struct {
 	store objstore.Store
 	end   *state.State
 }
 
 // OldBucket creates a bucket at format level 1, like versions before format levels.
-func OldBucket(ctx context.Context, store objstore.Store) (*Forged, error) {
+func OldBucket(ctx context.Context, store objstore.Store) (*Bucket, error) {
 	id := record.ID{0x0f, 0x01}
-	b := &Forged{store: store, end: state.Genesis(id, 0)}
+	b := &Bucket{store: store, end: state.Genesis(id, 0)}
 	if err := b.put(ctx, core.MetaKey, core.EncodeMeta(id)); err != nil {
 		return nil, err
 	}
@@ -39,7 +36,7 @@ func OldBucket(ctx context.Context, store objstore.Store) (*Forged, error) {
 }
 
 // Raise writes a slot that raises the bucket to the level after state.LevelMax.
-func (b *Forged) Raise(ctx context.Context) error { return b.data(ctx, NewerRecords()) }
+func (b *Bucket) Raise(ctx context.Context) error { return b.data(ctx, NewerRecords()) }
 
 // NewerBuckets are buckets that a newer version has raised to the level after state.LevelMax, each in a
 // different object. After the level come kinds and fields that this version does not know.
@@ -49,7 +46,7 @@ var NewerBuckets = []struct {
 }{
 	{"in the first seal", func(ctx context.Context, store objstore.Store) error {
 		id := record.ID{0x0f, 0x02}
-		b := &Forged{store: store, end: state.Genesis(id, 0)}
+		b := &Bucket{store: store, end: state.Genesis(id, 0)}
 		if err := b.put(ctx, core.MetaKey, core.EncodeMeta(id)); err != nil {
 			return err
 		}
@@ -73,7 +70,7 @@ var NewerBuckets = []struct {
 
 // NewerLayout creates a bucket whose meta/cluster has a later layout.
 func NewerLayout(ctx context.Context, store objstore.Store) error {
-	b := &Forged{store: store}
+	b := &Bucket{store: store}
 	text := fmt.Sprintf(`{"format":%d,"cluster":"not what it was"}`, state.Layout+1)
 	return b.put(ctx, core.MetaKey, []byte(text))
 }
@@ -117,38 +114,12 @@ func SnapshotFrame(message []byte) []byte {
 	return append(b, body...)
 }
 
-// Checksums returns the checksums of all objects of a bucket by name.
-func Checksums(ctx context.Context, store objstore.Store) (map[string]uint32, error) {
-	sums := map[string]uint32{}
-	for o := (objstore.ListOptions{}); ; {
-		entries, more, err := store.List(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			o.After = e.Key
-			object, err := store.Get(ctx, e.Key, objstore.Whole)
-			if err != nil {
-				return nil, err
-			}
-			b, err := io.ReadAll(object.Body)
-			if err = errors.Join(err, object.Body.Close()); err != nil {
-				return nil, err
-			}
-			sums[e.Key] = crc32.ChecksumIEEE(b)
-		}
-		if !more {
-			return sums, nil
-		}
-	}
-}
-
 func hint() []byte {
 	return state.EncodeRecords(nil, []state.Record{{Kind: state.LeaderHint, Name: "http://forged"}})
 }
 
 // seal ends the epoch with a SEAL of encoded state records and moves to the next epoch.
-func (b *Forged) seal(ctx context.Context, records []byte) error {
+func (b *Bucket) seal(ctx context.Context, records []byte) error {
 	h := b.head(record.KindSeal)
 	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{0x0f, byte(h.Epoch + 1)}
 	if err := b.object(ctx, &h, records); err != nil {
@@ -158,7 +129,7 @@ func (b *Forged) seal(ctx context.Context, records []byte) error {
 }
 
 // data writes a slot of encoded state records without batches.
-func (b *Forged) data(ctx context.Context, records []byte) error {
+func (b *Bucket) data(ctx context.Context, records []byte) error {
 	h := b.head(record.KindData)
 	if err := b.object(ctx, &h, records); err != nil {
 		return err
@@ -166,7 +137,7 @@ func (b *Forged) data(ctx context.Context, records []byte) error {
 	return b.end.Apply(&h, nil, nil)
 }
 
-func (b *Forged) head(kind record.Kind) record.Head {
+func (b *Bucket) head(kind record.Kind) record.Head {
 	s := b.end
 	return record.Head{
 		Kind: kind, Time: s.AppendTime + 1, Cluster: s.Cluster, Shard: s.Shard, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot,
@@ -174,7 +145,7 @@ func (b *Forged) head(kind record.Kind) record.Head {
 	}
 }
 
-func (b *Forged) object(ctx context.Context, h *record.Head, records []byte) error {
+func (b *Bucket) object(ctx context.Context, h *record.Head, records []byte) error {
 	body, err := record.EncodeObject(h, records, nil, nil)
 	if err != nil {
 		return err
@@ -182,6 +153,6 @@ func (b *Forged) object(ctx context.Context, h *record.Head, records []byte) err
 	return b.put(ctx, state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), body)
 }
 
-func (b *Forged) put(ctx context.Context, key string, body []byte) error {
+func (b *Bucket) put(ctx context.Context, key string, body []byte) error {
 	return b.store.Put(ctx, key, objstore.NewBody(body))
 }
