@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/kafkatest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -128,7 +129,7 @@ func authenticator(t *testing.T, broker string) (address string) {
 					return
 				}
 				defer server.Close()
-				if err := (&testenv.KafkaConn{Conn: server}).Login(ctx, testenv.InteropKey); err != nil {
+				if err := (&kafkatest.Conn{Conn: server}).Login(ctx, testenv.InteropKey); err != nil {
 					t.Error(err)
 					return
 				}

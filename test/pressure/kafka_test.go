@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/sebbroker/seb/test/kafkatest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -135,7 +136,7 @@ func (v *kafkaVictim) kinds() []harm {
 		// Each holds memory for a second before the next client gets it. More of them than slots
 		// would keep others out.
 		{name: "authenticated, announcing 7 MiB", most: 5, begin: func(c net.Conn) error {
-			if err := (&testenv.KafkaConn{Conn: c}).Login(v.t.Context(), key); err != nil {
+			if err := (&kafkatest.Conn{Conn: c}).Login(v.t.Context(), key); err != nil {
 				return err
 			}
 			return sending(append(kafkaHead(7<<20, kmsg.Produce, 9), make([]byte, 100<<10)...))(c)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/history"
-	"github.com/sebbroker/seb/test/testenv"
+	"github.com/sebbroker/seb/test/kafkatest"
 )
 
 // The error codes that these clients distinguish.
@@ -44,7 +44,7 @@ func (u *user) kafkaCode(what string, code int16) {
 
 // kafkaLink is a connection to one broker of one epoch.
 type kafkaLink struct {
-	testenv.KafkaConn
+	kafkatest.Conn
 	epoch uint32 // of the broker
 }
 
@@ -69,7 +69,7 @@ func (u *user) kafka(ctx context.Context) (*kafkaLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &kafkaLink{KafkaConn: testenv.KafkaConn{Conn: conn}}
+	l := &kafkaLink{Conn: kafkatest.Conn{Conn: conn}}
 	if err := u.login(ctx, l); err != nil {
 		_ = conn.Close()
 		return nil, err

@@ -1,4 +1,5 @@
-package testenv
+// Package kafkatest speaks the Kafka protocol request by request.
+package kafkatest
 
 import (
 	"context"
@@ -11,16 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// KafkaConn is a connection of the Kafka protocol with one request at a time. It shows every answer
+// Conn is a connection of the Kafka protocol with one request at a time. It shows every answer
 // and every error, which clients handle themselves.
-type KafkaConn struct {
+type Conn struct {
 	net.Conn
 	last int32 // number of the last request
 }
 
 // Ask sends a request and waits for its answer until the deadline of ctx, or for a minute. After an
 // error the connection is unusable.
-func (c *KafkaConn) Ask(ctx context.Context, req kmsg.Request, version int16) (kmsg.Response, error) {
+func (c *Conn) Ask(ctx context.Context, req kmsg.Request, version int16) (kmsg.Response, error) {
 	until, ok := ctx.Deadline()
 	if !ok {
 		until = time.Now().Add(time.Minute)
@@ -57,7 +58,7 @@ func (c *KafkaConn) Ask(ctx context.Context, req kmsg.Request, version int16) (k
 }
 
 // Login authenticates with SASL PLAIN.
-func (c *KafkaConn) Login(ctx context.Context, key string) error {
+func (c *Conn) Login(ctx context.Context, key string) error {
 	hello := kmsg.NewPtrSASLHandshakeRequest()
 	hello.Mechanism = "PLAIN"
 	if _, err := c.Ask(ctx, hello, 1); err != nil {
