@@ -28,17 +28,17 @@ func TestSentencesAreRead(t *testing.T) {
 	for _, c := range driplangtest.Cases(t) {
 		if e, err := driplang.Parse(c.Expr); err == nil && !read[e.String()] {
 			read[e.String()] = true
-			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(1000, 300), seen); err != nil {
+			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(1000, 100), seen); err != nil {
 				t.Errorf("case %s: %v", c.ID, err)
 			}
 		}
 	}
 	for i, text := range rare {
-		if _, err := compareSentence(parse(t, text), uint64(i), 1000, seen); err != nil {
+		if _, err := compareSentence(parse(t, text), uint64(i), sebtest.Runs(1000, 200), seen); err != nil {
 			t.Error(err)
 		}
 	}
-	valid, both := uint64(0), uint64(0)
+	valid, both, traces := uint64(0), uint64(0), *tracesFlag/sebtest.Runs(1, 2)
 	for seed := *firstFlag; valid < *treesFlag; seed++ {
 		c := driplangtest.Random(seed)
 		c.Rich = seed%4 > 0
@@ -47,9 +47,9 @@ func TestSentencesAreRead(t *testing.T) {
 			continue
 		}
 		valid++
-		differs, err := compareSentence(e, seed, *tracesFlag, seen)
+		differs, err := compareSentence(e, seed, traces, seen)
 		if err != nil {
-			t.Errorf("go test ./test/driplangtest -run SentencesAreRead -args -first %d -trees 1 -traces %d\n%v", seed, *tracesFlag, err)
+			t.Errorf("go test ./test/driplangtest -run SentencesAreRead -args -first %d -trees 1 -traces %d\n%v", seed, traces, err)
 		}
 		if differs {
 			both++

@@ -14,7 +14,7 @@ import (
 
 func TestInvariantsHold(t *testing.T) {
 	for mode, seeds := range map[model.Mode]int{model.Calm: 120, model.Sleepy: 100, model.Chaos: 60, model.Loopback: 100} {
-		seeds = sebtest.Runs(seeds, seeds/4)
+		seeds = sebtest.Runs(seeds, seeds/8)
 		t.Run(string(mode), func(t *testing.T) {
 			var total model.Stat
 			for n := range seeds {
@@ -31,7 +31,7 @@ func TestInvariantsHold(t *testing.T) {
 }
 
 func TestInvariantsHoldWithDefectiveProcesses(t *testing.T) {
-	for n := range 60 {
+	for n := range sebtest.Runs(60, 10) {
 		cfg := model.Config{Mode: model.Sleepy, Seed: uint64(n + 1), Bugs: 1 << model.FeedEarly}
 		check.Equalf(t, model.Run(cfg).Violation, "", "a leader that feeds early, seed %d", cfg.Seed)
 	}
