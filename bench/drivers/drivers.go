@@ -59,13 +59,13 @@ func init() {
 		{
 			Name: "seb", Open: openSeb,
 			Doc: "Seb over HTTP; address, API key and bucket default to those that the local broker announces in data-dir (seb-data), then to " +
-				"http://127.0.0.1:51313; the API key is $SEB_API_KEY or in key-file. Options: inflight=5 (requests of a " +
-				"publisher; more than 5 are not in order), pace=2ms (between two of its requests), batch-bytes=4194304, follow=poll|sse, bucket (mem:, a folder or s3:, " +
+				"http://127.0.0.1:51313; the API key is $SEB_API_KEY or in key-file. Options: inflight=1 (requests of a " +
+				"publisher; more than 5 are not in order), pace=0s (between two of its requests), batch-bytes=4194304, follow=poll|sse, bucket (mem:, a folder or s3:, " +
 				"if the process does not show it), read-from=(the address; that of a broker which follows the same bucket), key-file, data-dir",
 		},
 		{
 			Name: "seb-embedded", Open: openSebEmbedded, Inside: true,
-			Doc: "Seb inside this process; the address is the bucket: mem:, a folder or s3://…. Options: inflight=5, pace=2ms, " +
+			Doc: "Seb inside this process; the address is the bucket: mem:, a folder or s3://…. Options: inflight=1, pace=0s, " +
 				"batch-bytes=4194304, batch-wait=(Seb's), memory-limit=(Seb's, bytes), data-dir",
 		},
 	} {
