@@ -204,7 +204,7 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 			}
 			return fmt.Errorf("read %s: %w", key, err)
 		}
-		m.pace.add(int(end - int64(pieces[0].r.Pos)))
+		m.pace.add(int(end-int64(pieces[0].r.Pos)) + n*rangeCost)
 		pieces = pieces[n:]
 	}
 	return nil

@@ -10,6 +10,8 @@ const (
 	// multiples of the time that the step took.
 	paceStep = 256 << 10
 	paceRest = 3
+	// rangeCost is how many bytes more a step may have instead of a range.
+	rangeCost = 4 << 10
 	// pauseMax bounds a pause, because steps also wait for a remote store.
 	pauseMax = 5 * time.Millisecond
 )
