@@ -38,7 +38,7 @@ test: s3server vet ## every test, the S3 server included
 	$(GOTEST) -p 3 -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
 	$(GOTEST) -parallel 4 -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
 	$(GO) test -tags failpoints ./internal/failpoint
-	cd bench && $(GOTEST) -p 4 -timeout $(TIMEOUT) ./...
+	cd bench && $(GOTEST) -p 4 -parallel 8 -timeout $(TIMEOUT) ./...
 	cd packaging && $(GOTEST) ./...  # licences of all modules; SBOM and files of a small release
 
 check: ## vet, house rules and the short tests of the main module, without the S3 server

@@ -43,8 +43,9 @@ func TestPause(t *testing.T) {
 		h := histogram(t, res.Curves.E2EIntended)
 		found[loop] = above(h, late)
 		t.Logf("%s loop: %d of %d messages took more than %v, the longest %v", loop, found[loop], h.Count(), late, h.Max())
-		if h.Max() < 900*time.Millisecond {
-			t.Errorf("%s loop: the longest took %v", loop, h.Max())
+		// The closed loop may have sent nothing when the stop begins, if this process waits for the processor.
+		if loop == workload.Open && h.Max() < 900*time.Millisecond {
+			t.Errorf("the longest took %v", h.Max())
 		}
 	}
 	// The messages due in the first three quarters of the second wait for at least a quarter: 375
