@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 var errStateFull = errors.New("state_full")
@@ -96,7 +97,10 @@ type grown struct {
 
 func (g *grown) connect() {
 	g.t.Helper()
-	g.client = must.Get(kgo.NewClient(kgo.SeedBrokers(g.listens()), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism())))(g.t)
+	g.client = must.Get(kgo.NewClient(
+		kgo.SeedBrokers(g.listens()), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism()),
+		kgo.RequestTimeoutOverhead(sebtest.Limit), // a request of quotas makes 100 changes, one after the other
+	))(g.t)
 }
 
 // kafkaCall sends a request to the broker.
