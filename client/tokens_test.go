@@ -55,6 +55,7 @@ func TestTokens(t *testing.T) {
 // TestQuotas: a call over the quota of its key fails with the time to wait, and a client that may
 // retry waits for it.
 func TestQuotas(t *testing.T) {
+	t.Parallel()
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	ctx := t.Context()

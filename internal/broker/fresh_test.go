@@ -70,6 +70,7 @@ func TestAToldFollowerIsFresh(t *testing.T) {
 // however many there are. Each call is answered by a look that began after it, so a leader that was
 // replaced without its knowledge notices it.
 func TestPollsBeyondTheEnd(t *testing.T) {
+	t.Parallel()
 	store := &reads{Store: objstore.NewMemory()}
 	leader := open(t, options(store))
 	before, began := store.n.Load(), time.Now()

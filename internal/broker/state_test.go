@@ -79,6 +79,7 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 // TestRangesFull: when the ranges' memory exceeds its limit, appends are refused until commit
 // objects are merged.
 func TestRangesFull(t *testing.T) {
+	t.Parallel()
 	store := objstore.NewMemory()
 	b := openBounded(t, store, 100_000)
 	must.NoError(t, b.EnsureTopic(t.Context(), "t"))

@@ -357,6 +357,7 @@ func TestLongPollBeforeGap(t *testing.T) {
 
 // TestSingleRecordsOfACompactedTopic covers GET and HEAD /record.
 func TestSingleRecordsOfACompactedTopic(t *testing.T) {
+	t.Parallel()
 	forEachGapped(t, func(t *testing.T, g *gappy) {
 		for o := range g.end + 2 {
 			path := fmt.Sprintf("/record?topic-name=c&offset=%d", o)

@@ -222,6 +222,7 @@ func TestDryRunEndsWithItsClient(t *testing.T) {
 
 // TestDryRunGetsTheRestOfTheMemory when it is alone, and an error if the other one needs it too.
 func TestDryRunGetsTheRestOfTheMemory(t *testing.T) {
+	t.Parallel()
 	s, other := halted(t)
 	const body = `{"expr":"a THEN (NOT b WITHIN 7 days)"}`
 	_, list := s.dryStream(t.Context(), canary, "", body)

@@ -548,6 +548,7 @@ const smallWrite = 16 << 10
 // TestASilentLeaderIsNotWaitedFor: a request that a deposed leader has, which is not heard any more,
 // ends soon. One that is heard has a second to answer.
 func TestASilentLeaderIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	leads, standby, view := pair(t)
 	newTopic(leads, "t", 1)
 	asked := make(chan struct{})

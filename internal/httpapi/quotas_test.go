@@ -114,6 +114,7 @@ func TestQuotaOfRequests(t *testing.T) {
 // TestQuotaSlowsAStreamDown: an event stream over the quota sends comments until the debt is paid or
 // the quota is changed.
 func TestQuotaSlowsAStreamDown(t *testing.T) {
+	t.Parallel()
 	s, clock, limited, _ := limitedServer(t, `{"fetch_bytes":100}`)
 	post := func(n int) {
 		s.mustPost("topic-name=t", api.NDJSON, strings.Repeat(`{"value":"`+strings.Repeat("x", 900)+`"}`+"\n", n))

@@ -98,6 +98,7 @@ func TestReadsAreBounded(t *testing.T) {
 }
 
 func TestReadsWait(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	if a := s.do(call{method: "PUT", path: "/topic?topic-name=t"}); a.status != 201 {
 		t.Fatal(a)

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // batch appends one batch to a partition of topic t.
@@ -270,6 +271,7 @@ func progressOf(t *testing.T, e event) (p api.ScanProgress) {
 }
 
 func TestStreamWithFilter(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	newTopic(s, "t", 1)
 	large := s.purchases(300)
@@ -377,7 +379,8 @@ func TestScanProgressIsRare(t *testing.T) {
 
 // TestScanInLittleMemory: records that do not match take no memory after they were looked at.
 func TestScanInLittleMemory(t *testing.T) {
-	const each, n = 2 << 20, 40
+	const each = 2 << 20
+	n := sebtest.Runs(40, 16)
 	store := objstore.NewMemory()
 	s := start(t, func(c *setup) { c.store = store })
 	newTopic(s, "t", 1)
@@ -391,7 +394,7 @@ func TestScanInLittleMemory(t *testing.T) {
 	for _, query := range []string{"offset=0", "order=newest"} {
 		at, found := "", []int64(nil)
 		for pages := 0; len(found) < 1; pages++ {
-			p := s.scanPage("topic-name=t&timeout=0s&max-scan-bytes=1073741824&max-value-bytes=10&where=n+%3D+20&"+query+at, api.JSON)
+			p := s.scanPage("topic-name=t&timeout=0s&max-scan-bytes=1073741824&max-value-bytes=10&where=n+%3D+"+fmt.Sprint(n/2)+"&"+query+at, api.JSON)
 			found = append(found, p.offsets...)
 			if at = fmt.Sprintf("&offset=%d", p.resume); query == "offset=0" {
 				query = ""
@@ -400,7 +403,7 @@ func TestScanInLittleMemory(t *testing.T) {
 				t.Fatalf("%s: no match in %d pages", query, pages)
 			}
 		}
-		check.Equalf(t, fmt.Sprint(found), "[20]", "%s: %v", query, found)
+		check.Equalf(t, fmt.Sprint(found), fmt.Sprintf("[%d]", n/2), "%s: %v", query, found)
 	}
 }
 

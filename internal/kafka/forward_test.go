@@ -29,6 +29,7 @@ func createTopic(name string) *kmsg.CreateTopicsRequest {
 
 // TestChangesAtAStandby: a standby forwards each change to the leader, and its next answer has it.
 func TestChangesAtAStandby(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t, objstore.NewMemory(), 2)
 	raw := dial(t, c.mates[1].served)
 	for _, version := range []int16{2, 7} {

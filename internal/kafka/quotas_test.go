@@ -72,6 +72,7 @@ func values(topic string, n, size int) (list []*kgo.Record) {
 // TestQuotaOfAProducer: the throttle times that a producer is told add up to the time in which its
 // quota pays for its bytes. A producer with another principal is not throttled.
 func TestQuotaOfAProducer(t *testing.T) {
+	t.Parallel()
 	g := guard(t)
 	topic(t, g.b, "t", broker.TopicSpec{})
 	limited, free := &throttled{g: g}, &throttled{g: g}

@@ -140,6 +140,7 @@ func offsetsByTime(t *testing.T, s *served) {
 // TestEpochs: the end of a leader epoch is known after a restart, and requests with an old epoch
 // are refused.
 func TestEpochs(t *testing.T) {
+	t.Parallel()
 	mem := objstore.NewMemory()
 	b := openBroker(t, mem, nil)
 	s := serve(t, b, kafka.Options{})

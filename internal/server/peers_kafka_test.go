@@ -40,6 +40,7 @@ func (c *crew) kafkaClient(s *server.Server, opts ...kgo.Opt) *kgo.Client {
 // while the leader hands over and the next one is killed. Each record is stored once, in order, and
 // the consumer reads each once.
 func TestKafkaClientsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t)
 	withKafka := func(s *config.Config) { s.Kafka.Listen = "127.0.0.1:0" }
 	first, second, third := c.start(withKafka), c.start(withKafka), c.start(withKafka)
@@ -90,6 +91,7 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 // TestAStopNamesTheNextLeader: clients that would not ask for metadata in time learn from a leader that
 // stops which broker leads.
 func TestAStopNamesTheNextLeader(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t)
 	withKafka := func(s *config.Config) { s.Kafka.Listen = "127.0.0.1:0" }
 	first, second := c.start(withKafka), c.start(withKafka)

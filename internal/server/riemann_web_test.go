@@ -57,6 +57,7 @@ func fieldsOfEvent(t *testing.T, data string) string {
 }
 
 func TestRiemannEventStream(t *testing.T) {
+	t.Parallel()
 	s, c := riemannBroker(t)
 	sendRiemann(t, c, "a", "load", `{"metric":1,"ttl":1}`)
 	sendRiemann(t, c, "b", "load", `{"metric":2,"state":"ok"}`)

@@ -142,6 +142,7 @@ func eventually(t *testing.T, l *sebtest.Log, want string) {
 // TestTLSIsRenewed: an expired certificate is replaced while the broker runs, and existing
 // connections stay open.
 func TestTLSIsRenewed(t *testing.T) {
+	t.Parallel()
 	var dir string
 	s := startSecured(t, func(c *config.Config) {
 		dir = t.TempDir()

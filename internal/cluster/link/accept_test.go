@@ -184,6 +184,7 @@ func TestNoLinkWithoutTLS(t *testing.T) {
 // TestHandshakesAreBounded: dialers that send nothing take a bounded number of places for a bounded
 // time.
 func TestHandshakesAreBounded(t *testing.T) {
+	t.Parallel()
 	store := objstore.NewMemory()
 	b := newEnd(t, store, 2, func(o *link.Options) { o.Times.Greet = 2 * time.Second })
 	first := upgraded(t, b)

@@ -182,6 +182,7 @@ func TestSilenceEndsALink(t *testing.T) {
 
 // TestAnIdleLinkStays: without messages the ends still hear each other.
 func TestAnIdleLinkStays(t *testing.T) {
+	t.Parallel()
 	store := objstore.NewMemory()
 	quick := func(o *link.Options) { o.Times.Idle, o.Times.Dead = 50*time.Millisecond, 5*time.Second }
 	a, b := newEnd(t, store, 1, quick), newEnd(t, store, 2, quick)
