@@ -46,7 +46,7 @@ test: s3server vet ## every test, the S3 server included
 CHECKED := -gcflags='./...=-dwarf=false'
 check: export CGO_ENABLED = 0
 check: ## vet, house rules and the short tests of the main module, without the S3 server
-	$(GOTEST) $(CHECKED) -vet=all -p 4 -parallel 8 -short $$($(GO) list $(filter-out ./test/torture,$(LONGEST)) ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
+	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 4 -parallel 8 -short $$($(GO) list $(filter-out ./test/torture,$(LONGEST)) ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
 	$(GO) vet $(CHECKED) $$($(GO) list ./... | grep -E '$(CAMPAIGNS)')  # go test has vetted the others
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
