@@ -30,7 +30,7 @@ func TestPause(t *testing.T) {
 	w.Faults = []workload.Fault{{Kind: workload.Pause, At: time.Second, For: time.Second}}
 	const late = 250 * time.Millisecond
 	found := map[string]int64{}
-	for _, loop := range []string{workload.Open, workload.Closed} {
+	run := func(loop string) (longest time.Duration) {
 		w.Loop = loop
 		res, err := load.Run(t.Context(), load.Options{
 			Workload: w, Clock: load.NewMonotonicClock(0),
@@ -43,9 +43,19 @@ func TestPause(t *testing.T) {
 		h := histogram(t, res.Curves.E2EIntended)
 		found[loop] = above(h, late)
 		t.Logf("%s loop: %d of %d messages took more than %v, the longest %v", loop, found[loop], h.Count(), late, h.Max())
-		// The closed loop may have sent nothing when the stop begins, if this process waits for the processor.
-		if loop == workload.Open && h.Max() < 900*time.Millisecond {
-			t.Errorf("the longest took %v", h.Max())
+		return h.Max()
+	}
+	for loop, attempts := range map[string]int{
+		workload.Open: 1,
+		// It may have sent nothing when the stop begins, if this process waits for the processor.
+		workload.Closed: 5,
+	} {
+		longest := run(loop)
+		for n := 1; longest < 900*time.Millisecond && n < attempts; n++ {
+			longest = run(loop)
+		}
+		if longest < 900*time.Millisecond {
+			t.Errorf("%s loop: the longest took %v", loop, longest)
 		}
 	}
 	// The messages due in the first three quarters of the second wait for at least a quarter: 375

@@ -345,8 +345,8 @@ func (d *Disk) Stage(ctx context.Context, size int64) (*Staged, error) {
 
 // Publish makes the file an object: first its content durable, then its name. Verdicts are those of
 // Put; after ErrNoVerdict it may be called again with the same key. The file is written to the disk
-// in steps, each after the previous one has arrived and after a pause of the same length, so that
-// concurrent small writes need not wait for the whole file.
+// in steps. Each begins after the previous one has arrived and after a pause of the same length, at
+// most settlePause, so that concurrent small writes need not wait for the whole file.
 func (s *Staged) Publish(ctx context.Context, key string) error {
 	if err := Begin(ctx, "put", key); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -73,6 +75,22 @@ func TestStagedFilesAreSyncedInSteps(t *testing.T) {
 	}
 	must.NoError(t, file.Publish(t.Context(), "k"))
 	check.EqualSlices(t, calls, []string{"settle 0 1", "settle 1 1", "settle 2 1", "data", "move"})
+}
+
+// TestStagedFilesLeaveTheDiskToOthers: after each step of a staged file the disk is free for as long as
+// the step took, and no longer than settlePause.
+func TestStagedFilesLeaveTheDiskToOthers(t *testing.T) {
+	for step, pause := range map[time.Duration]time.Duration{2 * time.Millisecond: 2 * time.Millisecond, time.Second: settlePause} {
+		synctest.Test(t, func(t *testing.T) {
+			d := tempDisk(t, t.TempDir())
+			file, _ := stageBytes(t, d, 2*writeStep)
+			d.calls.settle = func(int, int64, int64) error { time.Sleep(step); return nil }
+			begin := time.Now()
+			must.NoError(t, file.Publish(t.Context(), "k"))
+			check.Equalf(t, time.Since(begin), 2*(step+pause), "time of two steps of %v", step)
+			must.NoError(t, d.Close())
+		})
+	}
 }
 
 // TestStagedFileSyncErrors checks that a failed sync refuses all writes, whichever call reports it.

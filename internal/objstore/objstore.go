@@ -1,8 +1,8 @@
 // Package objstore is the bucket: a flat name space of immutable objects with put-if-absent.
 //
 // Three stores implement it: Disk, Memory, and package s3. One contract suite (storetest) checks all
-// of them. Package anystore opens each by its address. A name is stored at most once and its bytes never change; nothing in Seb overwrites an
-// object (rule R1).
+// of them. Package anystore opens each by its address. A name is stored at most once and its bytes
+// never change; nothing in Seb overwrites an object (rule R1).
 package objstore
 
 import (

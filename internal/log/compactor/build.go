@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -120,16 +121,12 @@ func newPack(p *output) (*output, error) {
 // gather copies ranges to their positions behind the head, maps the file and verifies each range.
 func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, view *state.State) error {
 	objects, at := map[string][]piece{}, p.head
-	var keys []string // in the order in which the store has them, which is that of a journal
 	for _, r := range ranges {
 		key := view.RangeKey(r)
-		if objects[key] == nil {
-			keys = append(keys, key)
-		}
 		objects[key] = append(objects[key], piece{r: r, from: at})
 		at += int64(r.Len)
 	}
-	sorting.Sort(keys, strings.Compare)
+	keys := sorting.Sorted(maps.Keys(objects), strings.Compare) // the order of a journal
 	for _, key := range keys {
 		if err := m.copyObject(ctx, p.file, key, objects[key]); err != nil {
 			return err
@@ -179,8 +176,11 @@ func (p *output) seal(l *pack.Layout, pace *pace) error {
 // verify reads and verifies the whole object.
 func (p *output) verify(pace *pace) error {
 	head, _, index, need, err := record.DecodeMeta(p.data[:p.head])
-	if err != nil || need > 0 {
-		return fmt.Errorf("%d bytes of head and index, of %d: %w", p.head, need, err)
+	if err != nil {
+		return err
+	}
+	if need > 0 || head.ObjectLen != uint64(p.size) {
+		return fmt.Errorf("%d bytes of head and index, %d in all; %d more needed, %d in all named", p.head, p.size, need, head.ObjectLen)
 	}
 	batches := pacedReader{io.NewSectionReader(p.file, p.head, p.size-p.head), pace}
 	return record.VerifyBody(&head, index, bufio.NewReaderSize(batches, smallMax), make([]byte, smallMax))
@@ -296,13 +296,13 @@ func (m *Merger) verifySources(ctx context.Context, p *output, keys []string, ob
 				p.forget()
 				read = 0
 			}
-			err := c.verify(p.of(&c))
+			err := c.verify(p.of(c))
 			if err != nil {
 				objstore.Forget(m.opt.Store, key)
 				if err := m.copyObject(ctx, p.file, key, []piece{c}); err != nil {
 					return err
 				}
-				err = c.verify(p.of(&c))
+				err = c.verify(p.of(c))
 			}
 			if err != nil {
 				m.bad[c.r.Source()] = struct{}{}
@@ -314,7 +314,7 @@ func (m *Merger) verifySources(ctx context.Context, p *output, keys []string, ob
 }
 
 // of returns the bytes of a range in the mapped file.
-func (p *output) of(c *piece) []byte { return p.data[c.from : c.from+int64(c.r.Len)] }
+func (p *output) of(c piece) []byte { return p.data[c.from : c.from+int64(c.r.Len)] }
 
 // verify checks the bytes of a range against the state.
 func (p *piece) verify(b []byte) error {

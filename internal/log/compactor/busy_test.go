@@ -19,6 +19,9 @@ type viewLog struct {
 // View implements Log.
 func (l *viewLog) View() *state.State { return l.s.View() }
 
+// Now implements Log.
+func (l *viewLog) Now() (time.Time, bool) { return time.Now(), false }
+
 // TestBusy checks that the bytes per second since the last check decide.
 func TestBusy(t *testing.T) {
 	s := state.Genesis(record.ID{1}, 0)

@@ -138,7 +138,7 @@ func (m *Merger) run(ctx context.Context) {
 		}
 		m.measureInflow()
 		for ctx.Err() == nil {
-			m.pace.start(m.opt.Ranges != nil && m.added() < 2*m.opt.Packer.Backlog)
+			m.pace.start(m.rests())
 			more, err := m.Once(ctx)
 			if err != nil && ctx.Err() == nil {
 				m.failed.Inc()
@@ -160,6 +160,10 @@ func (m *Merger) run(ctx context.Context) {
 func (m *Merger) backlogged() bool {
 	return m.opt.Ranges != nil && m.opt.Packer.Backlog > 0 && m.added() >= m.opt.Packer.Backlog
 }
+
+// rests reports whether merging may rest between its steps: not if twice as many ranges wait as start
+// it, because then it is slower than the producers.
+func (m *Merger) rests() bool { return m.opt.Ranges != nil && m.added() < 2*m.opt.Packer.Backlog }
 
 // added is the number of ranges that were added since the last check.
 func (m *Merger) added() int { return m.opt.Ranges() - m.ranges }

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// paceStep is the number of bytes after which paced work pauses, and paceRest how long, in
-	// multiples of the time that the step took.
+	// paceStep is the number of bytes after which paced work pauses. The pause takes paceRest times as
+	// long as these bytes took.
 	paceStep = 256 << 10
 	paceRest = 3
-	// rangeCost is how many bytes more a step may have instead of a range.
+	// rangeCost is added to the bytes of each range, because a range takes time however small it is.
 	rangeCost = 4 << 10
-	// pauseMax bounds a pause, because steps also wait for a remote store.
+	// pauseMax bounds a pause: work that waited for a remote store took no processor.
 	pauseMax = 5 * time.Millisecond
 )
 
@@ -36,6 +36,7 @@ func (p *pace) add(n int) {
 	p.bytes, p.since = 0, time.Now()
 }
 
+// pacedReader counts the bytes that are read.
 type pacedReader struct {
 	from io.Reader
 	pace *pace

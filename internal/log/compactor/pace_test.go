@@ -5,6 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 )
 
@@ -29,6 +32,21 @@ func TestPace(t *testing.T) {
 				p.add(1)
 				check.Equalf(t, time.Since(begin), c.work+c.rest, "%+v: time of a step", c)
 			}
+		})
+	}
+}
+
+// TestMergingRests checks that a merge rests until so many ranges wait that it must catch up.
+func TestMergingRests(t *testing.T) {
+	for ranges, rests := range map[int]bool{0: true, 19: true, 20: false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := Open(Options{
+				Log: &viewLog{s: state.Genesis(record.ID{1}, 0)}, Every: time.Second / 2,
+				Ranges: func() int { return ranges }, Packer: pack.Config{Backlog: 10},
+			})
+			time.Sleep(m.opt.Every + m.opt.Every/2) // one check
+			m.Close()
+			check.Equalf(t, m.pace.on, rests, "%d ranges: rests", ranges)
 		})
 	}
 }

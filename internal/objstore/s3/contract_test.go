@@ -54,7 +54,11 @@ func TestS3ContractWithServer(t *testing.T) {
 
 func TestServerPassesCheck(t *testing.T) {
 	s := openS3(t, testenv.S3ForTest(t).Options("a/b"))
-	must.NoError(t, objstore.Check(t.Context(), s, objstore.CheckOptions{}))
+	counter := storetest.NewCounter(s)
+	must.NoError(t, objstore.Check(t.Context(), counter, objstore.CheckOptions{}))
+	if n := counter.Counts().Puts; n < 20*16 {
+		t.Errorf("only %d puts", n)
+	}
 	left, _ := must.Get2(s.List(t.Context(), objstore.ListOptions{}))(t)
 	check.Equal(t, len(left), 0)
 }
