@@ -49,6 +49,29 @@ func TestContractOfSebEmbedded(t *testing.T) {
 	t.Run("disk", disk.contract)
 }
 
+// TestTopicsShareAnEmbeddedBroker uses two topics of one bucket, as a run with several topics does. A
+// second broker would fence the first.
+func TestTopicsShareAnEmbeddedBroker(t *testing.T) {
+	var publishers []sut.Publisher
+	var systems []sut.System
+	bucket := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		s := must.Get(sut.Open(t.Context(), "seb-embedded", sut.Config{Address: bucket, Name: name, Partitions: 1}))(t)
+		systems = append(systems, s)
+		must.Get(s.Setup(t.Context()))(t)
+		publishers = append(publishers, must.Get(s.Publisher(t.Context()))(t))
+	}
+	for _, p := range publishers {
+		stored := make(chan error, 1)
+		p.Publish(t.Context(), nil, []byte("x"), func(err error) { stored <- err })
+		must.NoError(t, <-stored)
+		must.NoError(t, p.Close(t.Context()))
+	}
+	for _, s := range systems {
+		must.NoError(t, s.Teardown(t.Context()))
+	}
+}
+
 func TestContractOfSeb(t *testing.T) {
 	for _, c := range []struct {
 		peer    string

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,16 +35,58 @@ func openSebEmbedded(ctx context.Context, c sut.Config) (sut.System, error) {
 	o.Bucket = cmp.Or(o.Bucket, "mem:")
 	s.options = o
 	var err error
-	s.broker, err = seb.Open(ctx, o)
+	s.broker, err = openShared(ctx, o)
 	return s, err
 }
 
-// sebEmbedded is a broker in this process.
+// embedded is a broker in this process. The topics of a run share it, because a bucket has one broker.
+type embedded struct {
+	*seb.Broker
+	bucket string
+	users  int // guarded by embeddedMu
+}
+
+var (
+	embeddedMu sync.Mutex // guards the list, and opening and closing of brokers
+	embeddeds  []*embedded
+)
+
+// openShared returns the broker of a bucket, which it opens for the first user.
+func openShared(ctx context.Context, o seb.Options) (*embedded, error) {
+	embeddedMu.Lock()
+	defer embeddedMu.Unlock()
+	for _, e := range embeddeds {
+		if e.bucket == o.Bucket && e.Err() == nil {
+			e.users++
+			return e, nil
+		}
+	}
+	b, err := seb.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	e := &embedded{Broker: b, bucket: o.Bucket, users: 1}
+	embeddeds = append(embeddeds, e)
+	return e, nil
+}
+
+// release closes the broker after its last user.
+func (e *embedded) release(ctx context.Context) error {
+	embeddedMu.Lock()
+	defer embeddedMu.Unlock()
+	if e.users--; e.users > 0 {
+		return nil
+	}
+	embeddeds = slices.DeleteFunc(embeddeds, func(other *embedded) bool { return other == e })
+	return e.Close(ctx)
+}
+
+// sebEmbedded is a topic of a broker in this process.
 type sebEmbedded struct {
 	c          sut.Config
 	queues     sebQueueOptions
 	options    seb.Options
-	broker     *seb.Broker
+	broker     *embedded
 	sharing    sharing
 	publishers int
 	made       bool
@@ -128,7 +171,7 @@ func (s *sebEmbedded) Teardown(ctx context.Context) error {
 	s.made = false
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), sebCloseWait)
 	defer cancel()
-	return errors.Join(err, s.broker.Close(within))
+	return errors.Join(err, s.broker.release(within))
 }
 
 // sebPart is a partition that a subscriber follows from an offset on.
