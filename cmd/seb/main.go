@@ -7,11 +7,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/quiet"
 )
 
 func main() {
 	quiet.Restore()
+	machine.AddProcessor()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	// A second signal ends the program at once, because the default handling is restored.
 	context.AfterFunc(ctx, stop)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"runtime"
 	"time"
 	"unicode/utf8"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/explain"
@@ -39,9 +39,9 @@ type Evaluator struct {
 }
 
 // NewEvaluator returns an evaluator that reads bodies with a timeout and is stopped by drain. It
-// leaves half of the processors to other work.
+// leaves half of the cores to other work.
 func NewEvaluator(timeout httpconn.ProgressTimeout, drain *httpconn.DrainGroup) *Evaluator {
-	return &Evaluator{pace: timeout, stops: drain, sem: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	return &Evaluator{pace: timeout, stops: drain, sem: make(chan struct{}, max(1, machine.Cores()/2))}
 }
 
 // Evaluate evaluates the expression for the events of the body. m, which it releases, bounds the

@@ -12,6 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// cores is GOMAXPROCS before AddProcessor: the cores, or the CPU limit of a container if it is lower.
+var cores = runtime.GOMAXPROCS(0)
+
+// Cores returns the number of cores that this process may use.
+func Cores() int { return cores }
+
+// AddProcessor gives the Go scheduler one processor more than cores, unless the environment sets
+// GOMAXPROCS. A goroutine that flushes a file keeps its processor until the runtime's monitor takes
+// it away, which can last 10 ms. On one core nothing else would run meanwhile.
+func AddProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(cores + 1)
+	}
+}
+
 // CPUTime returns the CPU time of this process, user and system; 0 if it is unknown.
 func CPUTime() time.Duration {
 	var u unix.Rusage

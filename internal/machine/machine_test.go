@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -28,5 +29,18 @@ func TestUse(t *testing.T) {
 	}
 	if machine.CPUTime() < before || machine.CPUTime() == 0 {
 		t.Error("CPU time does not pass")
+	}
+}
+
+func TestAddProcessor(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	for set, want := range map[string]int{"": machine.Cores() + 1, "2": before} {
+		runtime.GOMAXPROCS(before)
+		t.Setenv("GOMAXPROCS", set)
+		machine.AddProcessor()
+		if got := runtime.GOMAXPROCS(0); got != want {
+			t.Errorf("GOMAXPROCS=%q: %d processors, want %d", set, got, want)
+		}
 	}
 }

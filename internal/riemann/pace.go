@@ -1,13 +1,14 @@
 package riemann
 
 import (
-	"runtime"
 	"time"
+
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 const (
-	// paceBytes is the sustained rate for each processor, in bytes of records per second: about 3,000
-	// small events. With 100,000 datagrams per second on two processors, the p99 of HTTP and Kafka
+	// paceBytes is the sustained rate for each core, in bytes of records per second: about 3,000
+	// small events. With 100,000 datagrams per second on two cores, the p99 of HTTP and Kafka
 	// clients stays below twice that without datagrams.
 	paceBytes = 1 << 20
 	// paceBurst is the time for which datagrams after a rest may be faster than the rate permits.
@@ -16,7 +17,7 @@ const (
 	paceGroup = 20 * time.Millisecond
 )
 
-// pace bounds the share of the processors that datagrams take from clients that wait for an answer.
+// pace bounds the share of the cores that datagrams take from clients that wait for an answer.
 // Its caller passes the time.
 type pace struct {
 	rate int64     // bytes per second
@@ -24,7 +25,7 @@ type pace struct {
 	paid time.Time // when the rate has paid for all groups
 }
 
-func newPace() pace { return pace{rate: paceBytes * int64(runtime.GOMAXPROCS(0))} }
+func newPace() pace { return pace{rate: paceBytes * int64(machine.Cores())} }
 
 // due reports whether a group may be submitted before it is full.
 func (p *pace) due(now time.Time) bool { return now.Sub(p.last) >= paceGroup }

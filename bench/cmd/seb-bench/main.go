@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +20,7 @@ import (
 
 	_ "github.com/sebbroker/seb/bench/drivers" // they register themselves
 	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/quiet"
 )
 
@@ -38,11 +38,7 @@ const (
 
 func main() {
 	quiet.Restore()
-	if os.Getenv("GOMAXPROCS") == "" {
-		// One more processor than cores: a median of 0.83 instead of 0.97 ms at 3,000 messages/s on two
-		// cores (docs/reports/latency.md).
-		runtime.GOMAXPROCS(runtime.NumCPU() + 1)
-	}
+	machine.AddProcessor()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	// A second signal ends the program immediately.
 	context.AfterFunc(ctx, stop)
