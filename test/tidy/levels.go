@@ -121,6 +121,7 @@ var support = []string{
 	"examples",
 	"test/storetest",
 	"test/tidy",
+	"bench/cmd/bare",
 	"bench/cmd/budget",
 	"bench/cmd/kafkaperf",
 	"bench/cmd/peers",
