@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -423,16 +424,22 @@ func TestClientThatDoesNotRead(t *testing.T) {
 }
 
 // TestConnectionsAreLimited: at the limit a new connection replaces the oldest unauthenticated one,
-// or is closed.
+// or is closed, which is logged once a minute.
 func TestConnectionsAreLimited(t *testing.T) {
-	s := start(t, framed.Options{Connections: 2})
+	var log sebtest.Log
+	s := start(t, framed.Options{Connections: 2, Logger: log.Logger()})
 	authenticated, stranger := s.dial(t), s.dial(t)
 	authenticated.asks(keyTrust, 1)
 	stranger.asks(keyEcho, 1)
 	third := s.dial(t)
 	third.asks(keyTrust, 2)
 	stranger.reset()
-	s.refuses(t)
+	for range 3 {
+		s.refuses(t)
+	}
+	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "limit=2 flag=--memory-limit") {
+		t.Errorf("three refused connections were logged as %q", lines)
+	}
 	authenticated.asks(keyEcho, 3)
 }
 

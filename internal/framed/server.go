@@ -28,6 +28,7 @@ type Server struct {
 	listener net.Listener
 	links    map[*link]struct{}
 	leaving  int // evicted connections in links; their slots are taken
+	warned   time.Time
 }
 
 // New creates a server; Serve starts it.
@@ -96,6 +97,7 @@ func (s *Server) isDraining() bool {
 func (s *Server) accept(ctx context.Context, c net.Conn) {
 	s.mu.Lock()
 	if !s.makeRoomLocked() {
+		s.warnFullLocked()
 		s.mu.Unlock()
 		s.met.refused.Inc()
 		reset(c)
@@ -123,6 +125,18 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		default:
 		}
 	}()
+}
+
+// warnEvery is the shortest time between two log lines about refused connections.
+const warnEvery = time.Minute
+
+func (s *Server) warnFullLocked() {
+	if s.draining || !s.warned.IsZero() && time.Since(s.warned) < warnEvery {
+		return
+	}
+	s.warned = time.Now()
+	s.o.Logger.Warn("connections at their limit and in use, new ones are closed", "listener", s.o.Name, "limit", s.o.Connections,
+		"flag", "--memory-limit")
 }
 
 // newLink creates a connection. The caller sets end.
