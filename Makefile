@@ -13,6 +13,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 # make lint VULNDB=file:///dir a copy of the database of known holes, where vuln.go.dev is out of reach
 RUN      ?=
 TIME     ?= 30s
+SHORT    ?= -short
 VULNDB   ?=
 
 # Packages whose tests start processes, clients and machines: make test runs them.
@@ -66,8 +67,8 @@ lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code
 fmt: ## format in place
 	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
 
-race: s3server ## every test under the race detector
-	$(GO) test -race -timeout 90m ./...
+race: s3server ## the short tests under the race detector; SHORT= runs all, in hours
+	$(GO) test -race $(SHORT) -timeout 180m ./...
 
 fuzz: ## every fuzz target for TIME; RUN= only those that match
 	@grep -rHoE --exclude-dir='.?*' --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' . | sed -E 's|^\./((.*)/)?[^/]*:func (.*)|\2 \3|' | sort | while read -r dir name; do \
