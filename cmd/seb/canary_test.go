@@ -185,6 +185,7 @@ func (l *leaks) files(dir string) {
 // belong. The real S3 server checks signatures and refuses session tokens; the other store accepts
 // everything.
 func TestSecretsAreNotShown(t *testing.T) {
+	sebtest.Long(t, "an S3 bucket, and all commands; TestKeysOfFlagsAndFilesAreNotShown remains")
 	t.Run("real store", func(t *testing.T) {
 		l := newLeaks(t)
 		store := tap(t, testenv.S3ForTest(t).Endpoint)
@@ -371,7 +372,7 @@ func TestKeysOfFlagsAndFilesAreNotShown(t *testing.T) {
 	l := newLeaks(t)
 	p := newWorkDir(t)
 	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "api-key"), []byte(canaryKey+"\n"), 0o600))
-	for _, flags := range [][]string{{"--http-api-key", canaryKey}, {"--http-api-key-file", "api-key"}} {
+	for _, flags := range [][]string{{"--http-api-key", canaryKey}, {"--http-api-key-file", "api-key"}}[sebtest.Runs(0, 1):] {
 		b := p.serve(append(flags, "--log-level", "debug", "--http-debug-enable", "--http-debug-port", "0")...)
 		l.run(p, true, "one\n", "produce", "demo")
 		l.run(p, false, "one\n", "produce", "demo", "--api-key", canaryWrong)

@@ -28,7 +28,7 @@ func TestRiemannEventsExpireOnceOverKills(t *testing.T) {
 	b := p.serve(args...)
 	p.must("topic", "create", "riemann", "-s", "timestamp-type=append")
 	want := 0
-	for range sebtest.Runs(8, 4) {
+	for range sebtest.Runs(8, 2) {
 		var events strings.Builder
 		for range 40 {
 			fmt.Fprintf(&events, `{"event":"load","entity_id":"host-%d","data":{"ttl":%.3f}}`+"\n", want, 0.001+r.Float64()/4)

@@ -66,6 +66,7 @@ $`)
 }
 
 func TestAFilterShowsItsProgressAtATerminal(t *testing.T) {
+	sebtest.Long(t, "80 MB of records; TestDryRunShowsItsProgress remains")
 	p, tty := newWorkDir(t), newTerminal(t)
 	p.serve()
 	p.must("produce", "t", "--record-size", "1000000", "--count", "80") // more than one read looks at

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestPiecesMatchTheStore: for random offsets and sizes, from memory, file sections and shared
@@ -49,7 +50,7 @@ func TestPiecesMatchTheStore(t *testing.T) {
 }
 
 func readRandom(t *testing.T, g *rig, all []*run, rnd *rand.Rand) (sections int) {
-	for range 150 {
+	for range sebtest.Runs(150, 50) {
 		var pieces []broker.Piece
 		var of []*run
 		for part := range 1 + rnd.IntN(5) {

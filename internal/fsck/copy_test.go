@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // content returns the records that clients read from a bucket. It starts a broker on the bucket.
@@ -230,7 +231,7 @@ func TestCopiesAreInterrupted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for after := int64(0); ; after++ {
+			for after := int64(0); ; after += int64(sebtest.Runs(1, 3)) {
 				to := &breaks{Store: objstore.NewMemory()}
 				if name == "backup" {
 					to.Store = contentOf(t, whole).store(t)

@@ -130,7 +130,7 @@ func TestBesideABroker(t *testing.T) {
 		}
 	})
 	grew := 0
-	for range 25 {
+	for range sebtest.Runs(25, 10) {
 		if r := clean(t, slow{s}); r.Grew {
 			grew++
 		}
@@ -156,7 +156,7 @@ func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.O
 func TestAfterKills(t *testing.T) {
 	t.Parallel()
 	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
-		for run := range sebtest.Runs(12, 6) {
+		for run := range sebtest.Runs(12, 3) {
 			b := open(t, options(s, 5))
 			if run == 0 {
 				create(t, b, "t", 3)

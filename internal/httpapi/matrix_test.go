@@ -254,8 +254,8 @@ func TestEveryRouteRequiresTheKey(t *testing.T) {
 			l.before(s, n)
 		}
 		before := s.everything()
-		for _, c := range credentials {
-			if c.good {
+		for i, c := range credentials {
+			if c.good || (n+i)%sebtest.Runs(1, 3) > 0 {
 				continue
 			}
 			path := l.target(rt, n)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // connected is a discardWriter with the methods of a connection: ReadFrom and deadlines.
@@ -53,7 +54,7 @@ func TestReadAllocations(t *testing.T) {
 	for from, change := range map[string]func(*setup){"memory": func(*setup) {}, "files": disk} {
 		s := start(t, change)
 		s.mustPost("topic-name=t", kind, body)
-		for _, form := range readTypes[:4] {
+		for _, form := range readTypes[:sebtest.Runs(4, 2)] {
 			t.Run(from+" "+form, func(t *testing.T) {
 				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pools
 				one, all := s.readAllocs(t, canary, form, 1, 0), s.readAllocs(t, canary, form, many, many*size)
@@ -75,7 +76,7 @@ func (s *server) readAllocs(t *testing.T, key, form string, n, least int) float6
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Accept", form)
 	w := connected{discardWriter: discardWriter{header: http.Header{}}, buf: make([]byte, 64<<10)}
-	return testing.AllocsPerRun(20, func() {
+	return testing.AllocsPerRun(sebtest.Runs(20, 5), func() {
 		w.bytes = 0
 		if s.api.ServeHTTP(&w, r); w.status != http.StatusOK || w.bytes < max(least, 1) {
 			t.Fatal(w.status, w.bytes)

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // movable is a clock that a test moves.
@@ -158,9 +159,11 @@ func TestEveryRouteRequiresItsRights(t *testing.T) {
 				}
 			}
 		}
-		ask("an expired token", expired, 401, "token has expired: expired ended at ", nil)
-		ask("a revoked token", revoked, 401, "token is unknown or has been revoked", nil)
-		ask("a truncated token", client[:len(client)-3], 401, "token is truncated or mistyped", nil)
+		if i%sebtest.Runs(1, 4) == 0 {
+			ask("an expired token", expired, 401, "token has expired: expired ended at ", nil)
+			ask("a revoked token", revoked, 401, "token is unknown or has been revoked", nil)
+			ask("a truncated token", client[:len(client)-3], 401, "token is truncated or mistyped", nil)
+		}
 		ask("no rules", client, 0, "", func(string, int) []access.Rule { return nil })
 		ask("a wrong scope", client, 0, "", func(string, int) []access.Rule { return otherScope(rt) })
 		ask("a wrong prefix", client, l.denied, "", func(path string, n int) []access.Rule { return l.granting(t, rt, path, n, true) })

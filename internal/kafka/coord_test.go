@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -426,6 +427,9 @@ var protocols = map[string][]kgo.Opt{
 // records are written and partitions are added.
 func TestMembersJoinLeaveAndCrash(t *testing.T) {
 	for name, how := range protocols {
+		if testing.Short() && name != "cooperative-sticky" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTestSite(t)
@@ -454,7 +458,7 @@ func TestMembersJoinLeaveAndCrash(t *testing.T) {
 // offsets, while records are written.
 func TestGroupsSurviveRestarts(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"cooperative-sticky", "server-side"} {
+	for _, name := range []string{"server-side", "cooperative-sticky"}[:sebtest.Runs(2, 1)] {
 		t.Run(name, func(t *testing.T) { outlive(t, protocols[name]) })
 	}
 }

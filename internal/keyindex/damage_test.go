@@ -87,6 +87,7 @@ func TestDamageIsDetected(t *testing.T) {
 // TestDamageAfterCrashIsDetected is the same for the leftovers of a crash: a file and a write-ahead
 // log.
 func TestDamageAfterCrashIsDetected(t *testing.T) {
+	sebtest.Long(t, "TestDamageIsDetected and TestDamageWhileOpen remain")
 	t.Parallel()
 	m := newModel(t, 0)
 	for range sebtest.Runs(100, 40) {
@@ -240,7 +241,7 @@ func TestFullDisk(t *testing.T) {
 	m.view.caughtUp(m.log)
 	m.log.append(topic, 0, rec("early", "1", 1))
 	m.view.caughtUp(m.log)
-	for range 300 {
+	for range sebtest.Runs(300, 150) {
 		m.append(topic, 0)
 	}
 	until(t, func() bool { return strings.Contains(m.view.log.String(), "level=ERROR") })

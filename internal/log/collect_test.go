@@ -481,7 +481,7 @@ func TestThrottledDelete(t *testing.T) {
 // TestCollectionKeepsUp commits many slots without records between two snapshots. The first pass
 // deletes half of 10,000 names, and the second more than there were slots since the first.
 func TestCollectionKeepsUp(t *testing.T) {
-	const perSnapshot = 12_000
+	perSnapshot := sebtest.Runs(12_000, 6_000)
 	o := options(objstore.NewMemory())
 	o.NoWait, o.Core.SnapshotSlots, o.Metrics = true, perSnapshot, metrics.NewSet()
 	l := open(t, o)
@@ -497,5 +497,5 @@ func TestCollectionKeepsUp(t *testing.T) {
 	commit(2 * perSnapshot)
 	sebtest.Eventually(t, "the first pass", func() bool { return deleted.Get() >= 5_000 })
 	commit(perSnapshot)
-	sebtest.Eventually(t, "the second pass", func() bool { return deleted.Get() >= 5_000+perSnapshot })
+	sebtest.Eventually(t, "the second pass", func() bool { return deleted.Get() >= uint64(5_000+perSnapshot) })
 }

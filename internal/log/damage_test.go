@@ -60,7 +60,10 @@ func TestDamageDestroysNothing(t *testing.T) {
 		victims = append(victims, []string{key})
 	}
 	starts, refusals, deleted := 0, 0, 0
-	for _, keys := range victims {
+	for i, keys := range victims {
+		if i%sebtest.Runs(1, 3) > 0 {
+			continue
+		}
 		for name, damage := range damages {
 			s := copied(t, store)
 			for _, key := range keys {

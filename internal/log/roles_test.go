@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // standby returns the options of a log that follows after it was fenced.
@@ -80,7 +81,7 @@ func disk(t *testing.T, dir string) objstore.Store {
 }
 
 func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objstore.Store)) {
-	const filled, rounds = 70, 90 // a disk keeps a bounded number of files open
+	filled, rounds := sebtest.Runs(70, 19), sebtest.Runs(90, 20) // a disk keeps a bounded number of files open: after filled
 	ctx := t.Context()
 	var logs [2]*log.Log
 	var changes [2]<-chan log.Status

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // distantStore is a remote store: a GET of a commit object takes a time, and its bytes arrive one
@@ -130,7 +131,7 @@ func readFrom(t *testing.T, n *Node, offset int64) (next, bytes int64) {
 // TestAReaderInOrderIsReadAhead: where a GET takes 40 ms and 10 ms/MiB, a reader that asks for 1 MiB
 // at a time gets 200 MB/s, which is 10 GETs in flight of that size. No byte is fetched twice.
 func TestAReaderInOrderIsReadAhead(t *testing.T) {
-	for _, memory := range []int64{256 << 20, 64 << 20} {
+	for _, memory := range []int64{64 << 20, 256 << 20}[:sebtest.Runs(2, 1)] {
 		synctest.Test(t, func(t *testing.T) {
 			s := history(t)
 			n := s.cold(t, memory)
@@ -158,7 +159,7 @@ func TestARandomReaderIsNotReadAhead(t *testing.T) {
 		s := history(t)
 		n := s.cold(t, 256<<20)
 		rnd := rand.New(rand.NewPCG(1, 2))
-		for range 200 {
+		for range sebtest.Runs(200, 60) {
 			readFrom(t, n, rnd.Int64N(historyObjects*historyBatches))
 		}
 		if ahead := n.cache.cache.Load().Stats().Ahead; ahead > 0 {
@@ -171,6 +172,7 @@ func TestARandomReaderIsNotReadAhead(t *testing.T) {
 // TestAReaderThatStopsWastesLittle: of a reader that stops or goes elsewhere, at most as many bytes
 // were fetched as it has read, besides the blocks that its reads touch.
 func TestAReaderThatStopsWastesLittle(t *testing.T) {
+	sebtest.Long(t, "TestAReaderInOrderIsReadAhead remains")
 	synctest.Test(t, func(t *testing.T) {
 		s := history(t)
 		n := s.cold(t, 256<<20)

@@ -210,7 +210,7 @@ func TestImagesOfTheDataFolder(t *testing.T) {
 			delete(less, name)
 			less.write(t, w.dir)
 			w.try(kind + ": " + name + " is missing")
-			if !*allImages && kind == "stopped" && i%3 != 0 || i%sebtest.Runs(1, 5) != 0 {
+			if !*allImages && kind == "stopped" && i%3 != 0 || i%sebtest.Runs(1, 10) != 0 {
 				continue
 			}
 			for what, text := range damages(files[name], sample) {
@@ -229,6 +229,7 @@ func TestImagesOfTheDataFolder(t *testing.T) {
 // TestForeignDataFolders uses files of another log's data folder, all and one by one, and exchanged
 // files.
 func TestForeignDataFolders(t *testing.T) {
+	sebtest.Long(t, "TestImagesOfTheDataFolder remains")
 	w, other := newNodeImages(t, "one"), newNodeImages(t, "two")
 	other.crashed.write(t, w.dir)
 	w.try("another log's folder")

@@ -17,6 +17,9 @@ func TestMemoryContract(t *testing.T) {
 
 func TestDiskContract(t *testing.T) {
 	for name, options := range map[string]objstore.DiskOptions{"sync": {}, "nosync": {NoSync: true}} {
+		if testing.Short() && !options.NoSync {
+			continue // TestStagedContract syncs
+		}
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) objstore.Store { return openDisk(t, t.TempDir(), options) })
 		})
@@ -26,6 +29,9 @@ func TestDiskContract(t *testing.T) {
 // TestStagedContract checks that a staged and published object fulfills the contract of Put.
 func TestStagedContract(t *testing.T) {
 	for name, options := range map[string]objstore.DiskOptions{"sync": {}, "nosync": {NoSync: true}} {
+		if testing.Short() && options.NoSync {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) objstore.Store { return staging{openDisk(t, t.TempDir(), options)} })
 		})

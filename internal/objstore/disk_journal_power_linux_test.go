@@ -166,7 +166,7 @@ func TestJournalPowerFailures(t *testing.T) {
 		for _, c := range choices {
 			happened[c] = true
 		}
-		for n := 0; n < p.appended(step); n += sebtest.Runs(1, 15) {
+		for n := 0; n < p.appended(step); n += sebtest.Runs(1, 45) {
 			prefixes++
 			try(step, happened, func(durable, newest string) string {
 				return prefix(durable, newest, min(len(newest), len(durable)+n))

@@ -317,6 +317,7 @@ var handshakes = flag.Int("handshakes", 200, "handshakes of TestHandshakesDoNotL
 // TestHandshakesDoNotLeak: accepted and refused handshakes of many certificates leave no goroutine, no
 // descriptor and no memory.
 func TestHandshakesDoNotLeak(t *testing.T) {
+	sebtest.Long(t, "the other tests of certificates remain")
 	c := startCertified(t, config.ClientRequire)
 	var configs []*tls.Config
 	for i := range 20 {

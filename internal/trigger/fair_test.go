@@ -67,6 +67,9 @@ func TestCostlyTriggerDoesNotDelayOthers(t *testing.T) {
 	const most = 1000
 	events := sebtest.Runs(3000, 2100) // the work of a turn is about 300 events
 	for _, first := range []bool{true, false} {
+		if !first && testing.Short() {
+			continue // the turns are the same
+		}
 		t.Run(fmt.Sprintf("created before the events=%t", first), func(t *testing.T) {
 			s := fairEngine(t, "")
 			costly := func() {
@@ -113,6 +116,7 @@ func TestCostlyTriggerDoesNotDelayOthers(t *testing.T) {
 // TestLateTriggerAfterRestart: the trigger stays late, counts an event ID from before its lateness
 // once, and takes a new version only after it has caught up.
 func TestLateTriggerAfterRestart(t *testing.T) {
+	sebtest.Long(t, "3,000 costly events; TestCostlyTriggerDoesNotDelayOthers remains")
 	path := t.TempDir() + "/triggers.db"
 	s := fairEngine(t, path)
 	s.put(s.definition("costly", "count(C) >= 2 OR ("+costlyExpr()[:14000][:strings.LastIndex(costlyExpr()[:14000], " OR ")]+")", nil))

@@ -68,3 +68,11 @@ func Runs(full, short int) int {
 	}
 	return full
 }
+
+// Long skips a test with -short. why names the tests that remain, or what the test alone covers.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: " + why)
+	}
+}

@@ -75,7 +75,7 @@ func campaign(t *testing.T, kind uint64, many [2]int, counts func(sim.Stats) any
 
 // TestLosses runs seeds in which an object is lost, or an older copy of the bucket is restored.
 func TestLosses(t *testing.T) {
-	ran, total := campaign(t, sim.Losses, [2]int{*lossesFlag, 3}, func(s sim.Stats) any { return s.Loss })
+	ran, total := campaign(t, sim.Losses, [2]int{*lossesFlag, 2}, func(s sim.Stats) any { return s.Loss })
 	n := total.Loss
 	if !t.Failed() && ran >= 40 && (n.Slots == 0 || n.Seals == 0 || n.Snapshots == 0 || n.Copies == 0 || n.Lost == 0 || n.Older == 0 || n.Unreadable == 0) {
 		t.Error("the runs did not cover enough")
@@ -100,7 +100,7 @@ func TestStarts(t *testing.T) {
 		t.Skip("TestSeeds runs seeds")
 	}
 	ran, total := seeds(t, func(i uint64) uint64 { return sim.Starts + 1 + i }, func(_ int, total sim.Stats) bool {
-		return total.Together >= sebtest.Runs(*startsFlag, min(*startsFlag, 50))
+		return total.Together >= sebtest.Runs(*startsFlag, min(*startsFlag, 20))
 	})
 	t.Logf("%d seeds, %.1f virtual hours, %d starts, %d of them concurrent, %d objects collected, %d leaders: %+v",
 		ran, virtualHours(total), total.Starts, total.Together, total.Deleted, total.Leaders, total)

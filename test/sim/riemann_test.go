@@ -11,7 +11,7 @@ var riemannFlag = flag.Int("riemann", 16, "number of seeds with Riemann clients 
 
 // TestRiemann runs seeds in which Riemann clients send messages before the answers to earlier ones.
 func TestRiemann(t *testing.T) {
-	ran, total := campaign(t, sim.Riemann, [2]int{*riemannFlag, 3}, func(s sim.Stats) any { return s.Riemann })
+	ran, total := campaign(t, sim.Riemann, [2]int{*riemannFlag, 2}, func(s sim.Stats) any { return s.Riemann })
 	n := total.Riemann
 	if !t.Failed() && (n.Oks < 100*ran || n.Refused == 0 || n.Stored == 0 || n.Stored > n.Events || n.Connections < 2*ran) {
 		t.Errorf("the runs did not cover enough: %+v", n)

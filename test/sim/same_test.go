@@ -62,7 +62,7 @@ func traced(t *testing.T, seed uint64) outcome {
 // with other runs.
 func TestDeterminism(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	alone := make([]outcome, sebtest.Runs(*sameFlag, min(*sameFlag, 2)))
+	alone := make([]outcome, sebtest.Runs(*sameFlag, min(*sameFlag, 1)))
 	for i := range alone {
 		alone[i] = traced(t, sameSeed(i))
 		t.Logf("seed %d: %v", sameSeed(i), alone[i])
@@ -95,7 +95,7 @@ func TestDeterminismOfKills(t *testing.T) {
 		if first.Err != nil {
 			t.Errorf("seed %d: %v", seed, first.Err)
 		}
-		for range sebtest.Runs(15, 4) {
+		for range sebtest.Runs(15, 2) {
 			if again := sim.Run(cfg, nil); again != first {
 				t.Fatalf("seed %d: a run has hash %016x, another %016x", seed, again.Hash, first.Hash)
 			}

@@ -45,7 +45,7 @@ func TestSeeds(t *testing.T) {
 		oneSeed(t, *seedFlag)
 		return
 	}
-	ran, total := campaign(t, 0, [2]int{*seedsFlag, 5}, func(s sim.Stats) any {
+	ran, total := campaign(t, 0, [2]int{*seedsFlag, 3}, func(s sim.Stats) any {
 		return []any{s.Months, "months", s.Acks, "acknowledgements", s.Faults, "faults", s.Watch.Firings, "firings"}
 	})
 	little := total.Acks == 0 || total.Leaders < ran || total.Faults == 0

@@ -12,7 +12,7 @@ var standbysFlag = flag.Int("standbys", 20, "number of seeds with standbys to ru
 // TestStandbys runs seeds in which fenced brokers follow the log and stand again, in one process, and
 // leaders step down, park and show life.
 func TestStandbys(t *testing.T) {
-	ran, total := campaign(t, sim.Standbys, [2]int{*standbysFlag, 4}, func(s sim.Stats) any {
+	ran, total := campaign(t, sim.Standbys, [2]int{*standbysFlag, 2}, func(s sim.Stats) any {
 		return []any{
 			s.Stands, "attempts", s.Overtaken, "in vain", s.Leaders, "leaders", s.Fed, "slots fed", s.Early, "of them early",
 			s.SteppedDown, "stepped down", s.Parks, "parked",

@@ -13,6 +13,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 func TestInteropBrokerKeepsItsAddress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds seb again, with other flags than make check")
+	}
 	b := ServeInterop(t)
 	address := b.Address
 	dial := func() error {

@@ -23,19 +23,24 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	t.Run("large", func(t *testing.T) {
+	run := func(name string, test func(*testing.T)) {
+		if name == "small" || !testing.Short() {
+			t.Run(name, test)
+		}
+	}
+	run("large", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			return mustOpen(t, t.TempDir(), objstore.NewMemory(), options())
 		})
 	})
-	t.Run("small", func(t *testing.T) {
+	run("small", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			o := options()
 			o.Bytes = 1 << 20
 			return mustTune(t, t.TempDir(), objstore.NewMemory(), o, tuning{block: 64 << 10, openMax: 2})
 		})
 	})
-	t.Run("off", func(t *testing.T) {
+	run("off", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			return mustOpen(t, t.TempDir(), objstore.NewMemory(), Options{Cluster: "c"})
 		})
