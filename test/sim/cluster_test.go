@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/test/sim"
 )
 
-var clustersFlag = flag.Int("clusters", 8, "number of seeds with a cluster.Core in each broker to run")
+var clustersFlag = flag.Int("clusters", sim.Tested[sim.Clusters], "number of seeds with a cluster.Core in each broker to run")
 
 // TestClusters runs seeds in which each broker decides by a cluster.Core whether it leads.
 func TestClusters(t *testing.T) {

@@ -102,6 +102,9 @@ const (
 	Riemann  = 3 << 62 // Riemann clients
 )
 
+// Tested is the number of seeds of each kind that the tests of this package run, from Kind+1 on.
+var Tested = map[uint64]int{0: 50, Clocks: 20, Losses: 20, Standbys: 20, Months: 4, Clusters: 8, Riemann: 8}
+
 // Draw expands a seed into a configuration. For swarm testing, each kind of fault is off in half of
 // the seeds.
 func Draw(seed uint64) Config {

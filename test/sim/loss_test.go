@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	lossesFlag = flag.Int("losses", 40, "number of seeds with a loss to run")
+	lossesFlag = flag.Int("losses", sim.Tested[sim.Losses], "number of seeds with a loss to run")
 	startsFlag = flag.Int("starts", 300, "number of starts of brokers that start at the same time")
 )
 
@@ -77,7 +77,7 @@ func campaign(t *testing.T, kind uint64, many [2]int, counts func(sim.Stats) any
 func TestLosses(t *testing.T) {
 	ran, total := campaign(t, sim.Losses, [2]int{*lossesFlag, 2}, func(s sim.Stats) any { return s.Loss })
 	n := total.Loss
-	if !t.Failed() && ran >= 40 && (n.Slots == 0 || n.Seals == 0 || n.Snapshots == 0 || n.Copies == 0 || n.Lost == 0 || n.Older == 0 || n.Unreadable == 0) {
+	if !t.Failed() && ran >= 20 && (n.Slots == 0 || n.Seals == 0 || n.Snapshots == 0 || n.Copies == 0 || n.Lost == 0 || n.Older == 0 || n.Unreadable == 0) {
 		t.Error("the runs did not cover enough")
 	}
 }

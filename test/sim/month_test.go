@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	monthsFlag = flag.Int("months", 6, "number of seeds of months to run")
+	monthsFlag = flag.Int("months", sim.Tested[sim.Months], "number of seeds of months to run")
 	shareFlag  = flag.Int("share", 20, "with -simtime: one of N seeds is a month with triggers")
 )
 
@@ -23,7 +23,7 @@ func TestMonths(t *testing.T) {
 	ran, total := campaign(t, sim.Months, [2]int{*monthsFlag, 1}, func(s sim.Stats) any { return s.Watch })
 	w := total.Watch
 	little := w.Firings == 0 || w.Messages == 0 || w.Puts == 0 || w.Edges == 0
-	if ran >= 6 {
+	if ran >= 4 {
 		little = little || w.Again == 0 || w.LostViews == 0 || w.OldViews == 0 || w.Stalls == 0 || w.Quiet == 0 || w.Removed == 0
 	}
 	if !t.Failed() && little {

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/test/sim"
 )
 
-var riemannFlag = flag.Int("riemann", 16, "number of seeds with Riemann clients to run")
+var riemannFlag = flag.Int("riemann", sim.Tested[sim.Riemann], "number of seeds with Riemann clients to run")
 
 // TestRiemann runs seeds in which Riemann clients send messages before the answers to earlier ones.
 func TestRiemann(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "run this one seed with a trace")
-	seedsFlag  = flag.Int("seeds", 100, "number of seeds to run")
+	seedsFlag  = flag.Int("seeds", sim.Tested[0], "number of seeds to run")
 	shrinkFlag = flag.Bool("shrink", false, "find a smaller configuration of the seed that still fails")
 	timeFlag   = flag.Duration("simtime", 0, "run fresh seeds for so long instead")
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/test/sim"
 )
 
-var standbysFlag = flag.Int("standbys", 20, "number of seeds with standbys to run")
+var standbysFlag = flag.Int("standbys", sim.Tested[sim.Standbys], "number of seeds with standbys to run")
 
 // TestStandbys runs seeds in which fenced brokers follow the log and stand again, in one process, and
 // leaders step down, park and show life.
