@@ -43,7 +43,7 @@ type backupRun struct {
 
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	life, seed := cmp.Or(*lifeFlag, 6*time.Second), cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
+	life, seed := cmp.Or(*lifeFlag, 4*time.Second), cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
 	t.Logf("-seed %d", seed)
 	for name, places := range map[string]func(t *testing.T, s3 *testenv.S3Server, dir string) (bucket, backup string){
 		"S3 to folder": func(_ *testing.T, s3 *testenv.S3Server, dir string) (string, string) {

@@ -128,6 +128,7 @@ func TestBudgetOfACrashLoop(t *testing.T) {
 		start = 3 // its SEAL twice, and the object of the topic
 		extra = 6 // in a minute: 52 dollars / 60, and one of the start
 	)
+	t.Parallel()
 	p := testenv.CountedS3(t)
 	dir := t.TempDir()
 	c := newSkipping(time.Date(2026, 11, 1, 0, 30, 0, 0, time.UTC))

@@ -27,7 +27,7 @@ var (
 	onlyFlag    = flag.String("only", "", "with -time or -kills, only runs on this kind of bucket: s3, folder or journal (a folder with journals)")
 	historyFlag = flag.String("history", "", "judge this history again")
 	atOnceFlag  = flag.Int("at-once", 2, "number of concurrent runs with -time or -kills; otherwise one")
-	lifeFlag    = flag.Duration("life", 0, "how long TestBackup kills (0: 6s), or TestSoak with -long keeps up its load (0: 25m)")
+	lifeFlag    = flag.Duration("life", 0, "how long TestBackup kills (0: 4s), or TestSoak with -long keeps up its load (0: 25m)")
 	keepFlag    = flag.String("keep", "", "folder for the files of a failed run (default: a temporary one)")
 )
 
@@ -61,7 +61,11 @@ func TestTorture(t *testing.T) {
 // failing are the build flags of a program with failpoints.
 var failing = []string{"-tags", "failpoints"}
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+// Most of these tests wait for processes.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // unless given
+	os.Exit(testenv.Main(m))
+}
 
 // newShared starts the S3 server. flags are those of the program's build.
 func newShared(t *testing.T, flags ...string) *shared {

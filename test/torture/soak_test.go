@@ -41,7 +41,7 @@ func sizes() size {
 		}
 	}
 	return size{
-		topics: 50, hot: 10, warm: 20, life: 12 * time.Second, sample: 2 * time.Second, kills: 3,
+		topics: 50, hot: 10, warm: 20, life: 8 * time.Second, sample: 2 * time.Second, kills: 3,
 		wait: 20 * time.Millisecond, mergeEvery: 200 * time.Millisecond, packAge: 300 * time.Millisecond, retainEvery: 200 * time.Millisecond,
 		packBytes: 64 << 10, slots: 30, retentionTime: 3 * time.Second, pause: 10 * time.Millisecond,
 	}
