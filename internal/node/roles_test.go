@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
@@ -164,25 +165,30 @@ func takeTurns(t *testing.T, w *turns) {
 
 // TestTakeoverRequests counts the requests of a takeover by a node that has followed.
 func TestTakeoverRequests(t *testing.T) {
-	memory := objstore.NewMemory()
-	leader := open(t, Options{Store: memory, BatchWait: BatchNone, NoMerge: true})
-	store := storetest.NewCounter(memory)
-	n := open(t, Options{Store: store, BatchWait: BatchNone, Follow: true, NoMerge: true})
-	for range 50 {
-		produce(t, leader, []byte("x"))
-	}
-	must.NoError(t, n.Confirm(t.Context()))
-	before := store.Counts()
-	must.NoError(t, n.Stand(t.Context()))
-	if got := store.Counts().Sub(before); got.Puts != 2 || got.Gets != 0 || got.Lists != 3 {
-		t.Errorf("a takeover took %+v, want 2 PUT, 3 LIST", got)
-	}
-	if n.Follows() || n.Term() == 0 {
-		t.Error("the node does not lead")
-	}
-	before = store.Counts()
-	produce(t, n, []byte("y"))
-	if got := store.Counts().Sub(before); got.Requests() != 1 {
-		t.Errorf("a record of the new leader took %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		leader := open(t, Options{Store: memory, BatchWait: BatchNone, NoMerge: true})
+		store := storetest.NewCounter(memory)
+		n := open(t, Options{Store: store, BatchWait: BatchNone, Follow: true, NoMerge: true})
+		for range 50 {
+			produce(t, leader, []byte("x"))
+		}
+		must.NoError(t, n.Confirm(t.Context()))
+		synctest.Wait() // Confirm returns before its GETs beyond the end do
+		before := store.Counts()
+		must.NoError(t, n.Stand(t.Context()))
+		synctest.Wait()
+		if got := store.Counts().Sub(before); got.Puts != 2 || got.Gets != 0 || got.Lists != 3 {
+			t.Errorf("a takeover took %+v, want 2 PUT, 3 LIST", got)
+		}
+		if n.Follows() || n.Term() == 0 {
+			t.Error("the node does not lead")
+		}
+		before = store.Counts()
+		produce(t, n, []byte("y"))
+		synctest.Wait()
+		if got := store.Counts().Sub(before); got.Requests() != 1 {
+			t.Errorf("a record of the new leader took %+v", got)
+		}
+	})
 }
