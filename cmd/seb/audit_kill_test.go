@@ -100,7 +100,7 @@ func TestAuditUnderKills(t *testing.T) {
 	p := newWorkDir(t)
 	http, kafka := testenv.PortForTest(t), testenv.PortForTest(t)
 	const atOnce = 30
-	for round := range sebtest.Runs(600, 90) / atOnce {
+	for round := range sebtest.Runs(300, 90) / atOnce {
 		b := p.launch("--http-port", fmt.Sprint(http), "--kafka-listen", fmt.Sprint("127.0.0.1:", kafka), "--audit-topic", "audit", "--bucket", "./b")
 		waitFor(t, b.serves)
 		key := must.Get(os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key")))(t)

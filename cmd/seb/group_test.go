@@ -102,7 +102,7 @@ func TestKilledConsumerSkipsNothing(t *testing.T) {
 	p.must("topic", "create", "t")
 	end := feed(p)
 	k := killed{t: t, p: p, seen: map[int]bool{}, begun: map[int]bool{}, highest: -1}
-	for run := range sebtest.Runs(12, 3) {
+	for run := range sebtest.Runs(6, 3) {
 		k.run(run)
 	}
 	n := end()

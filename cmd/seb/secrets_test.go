@@ -203,7 +203,7 @@ func TestSecretsAtRest(t *testing.T) {
 
 	id := s.newKey("key1")
 	b = s.broker("--secrets-key-file", "key1")
-	s.purge()
+	s.purge(b)
 	if state := s.state(); state.Key != id || state.Readable != 0 || state.Encrypted[id] != 2 {
 		t.Errorf("state %+v, want key %s for both triggers", state, id)
 	}
@@ -233,8 +233,8 @@ func TestSecretsAtRest(t *testing.T) {
 	}
 }
 
-// purge writes records until the secrets have left the bucket and the data folder.
-func (s *sealing) purge() {
+// purge writes records to b until the secrets have left the bucket and the data folder.
+func (s *sealing) purge(b *running) {
 	s.t.Helper()
 	var where []string
 	defer func() {
@@ -244,7 +244,7 @@ func (s *sealing) purge() {
 	}()
 	waitFor(s.t, func() bool {
 		for range 12 { // snapshots, and so collections
-			s.mustWith("x\n", "produce", "other")
+			s.call(b, "POST", "/records?topic-name=other", "text/plain", "x")
 		}
 		where = s.exposed()
 		return len(where) == 0 && s.run("fsck", "--secrets", "--bucket", s.bucket).code == 0

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	worlds = flag.Int("worlds", 30, "number of random worlds")
+	worlds = flag.Int("worlds", 20, "number of random worlds")
 	first  = flag.Uint64("world", 0, "seed of the first world")
 )
 
