@@ -20,10 +20,10 @@ VULNDB   ?=
 CAMPAIGNS := /(examples|test/(console|failover|interop|pressure|torture|cmd).*)$$
 
 # Packages whose tests take longest start first; test programs without debug data are linked in half the time.
-LONGEST   := ./test/torture ./test/sim ./internal/httpapi ./cmd/seb ./test/mutants
+LONGEST   := ./test/torture ./test/sim ./internal/httpapi ./cmd/seb ./test/mutants ./internal/server ./internal/node ./internal/fsck
 GOTEST    := $(GO) test -vet=off -ldflags='-s -w'
 
-.PHONY: help run build test check lint fmt race fuzz bench console release s3server vet
+.PHONY: help run build test test-pressure test-bench test-packaging check lint fmt race fuzz bench console release s3server vet
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,11 +36,18 @@ build: ## ./bin/seb
 	$(GO) build $(if $(wildcard bin/seb),,-v) -trimpath -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
 
 test: s3server vet ## every test, the S3 server included
-	$(GOTEST) -p 3 -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
-	$(GOTEST) -parallel 4 -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
-	$(GO) test -tags failpoints ./internal/failpoint
-	cd bench && $(GOTEST) -p 4 -parallel 8 -timeout $(TIMEOUT) ./...
+	GOGC=400 $(GOTEST) -p 3 -parallel 3 -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
+	$(MAKE) -j3 test-pressure test-bench test-packaging  # at the same time
+
+test-pressure:
+	$(GOTEST) -parallel 8 -timeout $(TIMEOUT) ./test/pressure  # with the GOGC of users: it measures memory to the MiB
+
+test-bench:
+	cd bench && GOGC=400 $(GOTEST) -p 4 -parallel 8 -timeout $(TIMEOUT) ./...
+
+test-packaging:
 	cd packaging && $(GOTEST) ./...  # licences of all modules; SBOM and files of a small release
+	$(GO) test -tags failpoints ./internal/failpoint
 
 # Code without debug data and without cgo, like the released program, is compiled and linked faster.
 # go vet needs the same flags: with others it compiles again.
