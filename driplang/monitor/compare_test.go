@@ -273,7 +273,7 @@ func FuzzMonitor(f *testing.F) {
 }
 
 func TestMonitorAgainstDefinitions(t *testing.T) {
-	few := sebtest.Runs(3000, 150)
+	few := sebtest.Runs(1500, 150)
 	until := time.Now().Add(*compareTime)
 	first := uint64(0)
 	if *compareTime > 0 {

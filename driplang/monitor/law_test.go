@@ -33,7 +33,7 @@ func trace(t *testing.T, text string, history []testEvent, horizon int64) []Valu
 }
 
 // laws is the number of random expressions of a law.
-func laws() int { return sebtest.Runs(1500, 150) }
+func laws() int { return sebtest.Runs(800, 150) }
 
 // equal checks that two expressions of the same random parts have the same value at all times.
 func equal(t *testing.T, make func(c *chooser) (a, b string)) {

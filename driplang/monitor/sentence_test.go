@@ -37,7 +37,7 @@ func TestSentenceHasOneMeaning(t *testing.T) {
 	for i, c := range driplangtest.Cases(t) {
 		verify(c.Expr, uint64(i))
 	}
-	for seed := range max(*treesFlag, uint64(sebtest.Runs(10000, 3000))) {
+	for seed := range max(*treesFlag, uint64(sebtest.Runs(5000, 3000))) {
 		c := driplangtest.Random(seed)
 		verify(c.Expression(1+c.Below(3), false), seed)
 	}

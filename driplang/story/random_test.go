@@ -19,7 +19,7 @@ import (
 // only one, and a story fires if one of the shortest histories does.
 func TestStoriesOfRandomExpressions(t *testing.T) {
 	n, without, searched := 0, 0, 0
-	for seed := range uint64(sebtest.Runs(1500, 500)) {
+	for seed := range uint64(sebtest.Runs(750, 500)) {
 		c := driplangtest.Random(seed)
 		c.Rich = seed%4 == 0
 		e, err := driplang.Parse(c.Expression(1+c.Below(4), false))

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	treesFlag  = flag.Uint64("trees", 1500, "number of random expressions of TestSentencesAreRead (full run: 10000)")
+	treesFlag  = flag.Uint64("trees", 1000, "number of random expressions of TestSentencesAreRead (full run: 10000)")
 	tracesFlag = flag.Int("traces", 30, "number of traces per random expression (full run: 1000)")
 	firstFlag  = flag.Uint64("first", 0, "seed of the first random expression")
 )
@@ -28,13 +28,13 @@ func TestSentencesAreRead(t *testing.T) {
 	for _, c := range driplangtest.Cases(t) {
 		if e, err := driplang.Parse(c.Expr); err == nil && !read[e.String()] {
 			read[e.String()] = true
-			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(1000, 40), seen); err != nil {
+			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(500, 40), seen); err != nil {
 				t.Errorf("case %s: %v", c.ID, err)
 			}
 		}
 	}
 	for i, text := range rare {
-		if _, err := compareSentence(parse(t, text), uint64(i), sebtest.Runs(1000, 100), seen); err != nil {
+		if _, err := compareSentence(parse(t, text), uint64(i), sebtest.Runs(500, 100), seen); err != nil {
 			t.Error(err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // TestSeeds runs processes that are stopped and killed, power failures, errors and flipped bits.
 func TestSeeds(t *testing.T) {
-	total := seeds(t, "seeds", journalsim.Draw, sebtest.Runs(150, 20))
+	total := seeds(t, "seeds", journalsim.Draw, sebtest.Runs(100, 20))
 	if total.Runs < 100 || t.Failed() {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 func TestInvariantsHold(t *testing.T) {
-	for mode, seeds := range map[model.Mode]int{model.Calm: 120, model.Sleepy: 100, model.Chaos: 60, model.Loopback: 100} {
-		seeds = sebtest.Runs(seeds, seeds/8)
+	for mode, seeds := range map[model.Mode]int{model.Calm: 48, model.Sleepy: 48, model.Chaos: 32, model.Loopback: 48} {
+		seeds = sebtest.Runs(seeds, seeds/4)
 		t.Run(string(mode), func(t *testing.T) {
 			var total model.Stat
 			for n := range seeds {
@@ -31,7 +31,7 @@ func TestInvariantsHold(t *testing.T) {
 }
 
 func TestInvariantsHoldWithDefectiveProcesses(t *testing.T) {
-	for n := range sebtest.Runs(60, 10) {
+	for n := range sebtest.Runs(30, 10) {
 		cfg := model.Config{Mode: model.Sleepy, Seed: uint64(n + 1), Bugs: 1 << model.FeedEarly}
 		check.Equalf(t, model.Run(cfg).Violation, "", "a leader that feeds early, seed %d", cfg.Seed)
 	}
