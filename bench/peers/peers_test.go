@@ -88,7 +88,9 @@ func TestAnotherProcessOfTheNumberIsLeftAlone(t *testing.T) {
 		t.Fatalf("no birth in %s", text)
 	}
 	must.NoError(t, os.WriteFile(file, []byte(other), 0o600))
+	must.NoError(t, syscall.Kill(up[0].PID, syscall.SIGSTOP)) // it would write into the folder that Down removes
 	check.NoError(t, peers.Down(t.Context(), o))
+	must.NoError(t, syscall.Kill(up[0].PID, syscall.SIGCONT))
 	if !exists(up[0].PID) {
 		t.Error("it was ended")
 	}
