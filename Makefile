@@ -19,8 +19,10 @@ VULNDB   ?=
 # Packages whose tests start processes, clients and machines: make test runs them.
 CAMPAIGNS := /(examples|test/(console|failover|interop|pressure|torture|cmd).*)$$
 
-# Packages whose tests take longest start first; test programs without debug data are linked in half the time.
+# Packages whose tests take longest, or in make check wait longest, start first. Test programs without
+# debug data are linked in half the time.
 LONGEST   := ./test/torture ./test/sim ./internal/httpapi ./cmd/seb ./test/mutants ./internal/server ./internal/node ./internal/fsck
+WAITING   := $(addprefix ./internal/,httpapi kafka server broker)
 GOTEST    := $(GO) test -vet=off -ldflags='-s -w'
 
 .PHONY: help run build test test-pressure test-bench test-packaging check lint fmt race fuzz bench console release s3server vet
@@ -50,11 +52,13 @@ test-packaging:
 	$(GO) test -tags failpoints ./internal/failpoint
 
 # Code without debug data and without cgo, like the released program, is compiled and linked faster.
-# go vet needs the same flags: with others it compiles again.
-CHECKED := -gcflags='./...=-dwarf=false'
+# Large packages of which tests need little CPU time are not optimised. go vet needs the same flags:
+# with others it compiles again.
+PLAIN   := ./client ./cmd/seb $(addprefix ./internal/,fsck httpapi kafka node server)
+CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 check: export CGO_ENABLED = 0
 check: ## vet, house rules and the short tests of the main module, without the S3 server
-	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 4 -parallel 8 -short $$($(GO) list $(filter-out ./test/torture,$(LONGEST)) ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
+	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 4 -parallel 8 -short $$($(GO) list $(WAITING) ./cmd/seb ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
 	$(GO) vet $(CHECKED) $$($(GO) list ./... | grep -E '$(CAMPAIGNS)')  # go test has vetted the others
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64

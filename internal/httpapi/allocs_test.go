@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // discardWriter is a ResponseWriter that accepts any answer.
@@ -97,6 +98,7 @@ func manyRules() []access.Rule {
 
 // TestTokenAllocations: a token with many rules costs a request at most one small object.
 func TestTokenAllocations(t *testing.T) {
+	sebtest.Long(t, "make check compiles this package without inlining, which allocates more")
 	s := start(t)
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	key := s.token("client", time.Time{}, manyRules()...)
