@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sebbroker/seb/api"
@@ -41,10 +42,10 @@ func TestSeveralAddresses(t *testing.T) {
 // brokers is refused.
 func TestForgetFindsTheBroker(t *testing.T) {
 	a, b, c := strings.Repeat("a", 32)+"-"+strings.Repeat("1", 32), strings.Repeat("b", 32)+"-"+strings.Repeat("2", 32), strings.Repeat("c", 32)+"-"+strings.Repeat("21", 16)
-	forgotten := ""
+	var forgotten atomic.Value // string
 	broker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
-			forgotten = strings.TrimPrefix(r.URL.Path, "/cluster/")
+			forgotten.Store(strings.TrimPrefix(r.URL.Path, "/cluster/"))
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -56,15 +57,15 @@ func TestForgetFindsTheBroker(t *testing.T) {
 	defer broker.Close()
 	p := newWorkDir(t)
 	for _, c := range []struct{ text, want string }{{"db1", b}, {"db2", c}, {a[:5], a}, {"22", b}, {"11", a}, {"2", ""}} {
-		forgotten = ""
+		forgotten.Store("")
 		args := []string{"cluster", "forget", c.text, "--address", broker.URL, "--api-key", "k"}
 		if c.want == "" {
 			p.refused(2, "brokers match", args...)
 		} else {
 			p.must(args...)
 		}
-		if forgotten != c.want {
-			t.Errorf("forget %s: forgot %q, want %q", c.text, forgotten, c.want)
+		if got := forgotten.Load(); got != c.want {
+			t.Errorf("forget %s: forgot %q, want %q", c.text, got, c.want)
 		}
 	}
 }
