@@ -110,6 +110,7 @@ func (s *distantStore) cold(t *testing.T, memory int64) *Node {
 	n := open(t, Options{
 		Store: s, DataDir: dir, CacheDir: filepath.Join(dir, "cache"), CacheBytes: 1 << 30, MemoryLimit: memory, NoMerge: true,
 	})
+	synctest.Wait() // no request of the start reads them
 	s.latency, s.mib = 40*time.Millisecond, 10*time.Millisecond
 	return n
 }
