@@ -28,7 +28,7 @@ type Server struct {
 	listener net.Listener
 	links    map[*link]struct{}
 	leaving  int // evicted connections in links; their slots are taken
-	warned   time.Time
+	warned   time.Time // when refused connections were logged last; zero: never
 }
 
 // New creates a server; Serve starts it.
