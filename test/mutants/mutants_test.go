@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/journalsim"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/mutants"
-	"github.com/sebbroker/seb/test/mutants/journalruns"
-	"github.com/sebbroker/seb/test/mutants/logruns"
+	"github.com/sebbroker/seb/test/sim"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -58,14 +58,14 @@ func TestMutants(t *testing.T) {
 			})
 		}
 	})
-	runs := maps.Clone(logruns.Runs)
-	maps.Copy(runs, journalruns.Runs)
+	runs := maps.Clone(sim.Mutants)
+	maps.Copy(runs, journalsim.Mutants)
 	for _, k := range mutants.Kinds {
 		t.Run("none/"+k.Name, func(t *testing.T) {
 			t.Parallel()
 			n := 0
 			for i := range needed[k.Name] {
-				if i < uint64(logruns.Tested[k.Name]) {
+				if i < uint64(sim.MutantsTested[k.Name]) {
 					continue
 				}
 				n++
@@ -122,7 +122,7 @@ func perform(t *testing.T, run string, m *mutants.Mutant, seeds []mutants.Seeds,
 	for _, s := range seeds {
 		args = append(args, s.String())
 	}
-	cmd := exec.CommandContext(t.Context(), run, "-test.run=^TestSeeds$", "-test.timeout=0")
+	cmd := exec.CommandContext(t.Context(), run, "-test.run=^TestMutantSeeds$", "-test.timeout=0")
 	cmd.Env = append(os.Environ(), mutants.SeedsVariable+"="+strings.Join(args, ", "), mutants.PlantedVariable+"="+m.Name)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

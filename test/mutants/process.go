@@ -12,7 +12,7 @@ import (
 )
 
 // Run performs the run with number i, from 0, of a kind. The error is the violated invariant.
-type Run func(t *testing.T, i uint64) (seed uint64, err error)
+type Run = func(t *testing.T, i uint64) (seed uint64, err error)
 
 const (
 	// SeedsVariable is the environment variable of a process of Process.

@@ -4,27 +4,26 @@ package mutants
 type Kind struct {
 	Name string
 	N    uint64 // the largest number of runs that may be needed to find a mutant
-	// Package performs the runs. A mutant is built into the test of this package, so a package imports
-	// only the simulator that its runs need.
+	// Package is the simulator. A mutant is built into its test.
 	Package string
 }
 
 const (
-	logRuns     = "test/mutants/logruns"
-	journalRuns = "test/mutants/journalruns"
+	logSim     = "test/sim"
+	journalSim = "test/journalsim"
 )
 
 // Kinds are all kinds of runs.
 var Kinds = []Kind{
-	{"default", 200, logRuns},
-	{"losses", 400, logRuns},
-	{"clocks", 200, logRuns},
-	{"standbys", 200, logRuns},
-	{"cluster", 100, logRuns},
-	{"months", 20, logRuns},
-	{"riemann", 200, logRuns},
-	{"short", 5000, logRuns},
-	{"journal", 2000, journalRuns},
+	{"default", 200, logSim},
+	{"losses", 400, logSim},
+	{"clocks", 200, logSim},
+	{"standbys", 200, logSim},
+	{"cluster", 100, logSim},
+	{"months", 20, logSim},
+	{"riemann", 200, logSim},
+	{"short", 5000, logSim},
+	{"journal", 2000, journalSim},
 }
 
 // kind returns the kind of a name, nil if there is none.
