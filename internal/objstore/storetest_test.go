@@ -1,4 +1,4 @@
-package storetest_test
+package objstore_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package must_test
+package sebtest_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package costsim_test
+package cost_test
 
 import (
 	"flag"
