@@ -1,6 +1,7 @@
 // Package sorting sorts lists with one copy of the algorithm for all types of elements. With
 // slices.SortFunc each type that is not a pointer adds about 12 KB to the program. Use slices.SortFunc
-// for pointers, and where sorting takes a noticeable share of time: this package is slower.
+// for pointers, and where sorting takes a noticeable share of time: this package is slower. Its test
+// is in package group.
 package sorting
 
 import (

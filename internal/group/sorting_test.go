@@ -1,4 +1,4 @@
-package sorting_test
+package group_test
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ func byKey(a, b pair) int { return cmp.Compare(a.key, b.key) }
 
 func byAll(a, b pair) int { return cmp.Or(byKey(a, b), cmp.Compare(a.place, b.place)) }
 
+// TestSameOrderAsSlices tests package sorting. Assignments depend on its stable order.
 func TestSameOrderAsSlices(t *testing.T) {
 	for n := range 200 {
 		list := make([]pair, n)

@@ -1,4 +1,4 @@
-package machine_test
+package benchmark_test
 
 import (
 	"runtime"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/machine"
 )
+
+// The following tests are of package machine.
 
 func TestHere(t *testing.T) {
 	m := machine.Here()
