@@ -198,7 +198,7 @@ func TestCheckNamesTheFault(t *testing.T) {
 func TestCheckPassesAndCleansUp(t *testing.T) {
 	stores := map[string]func(t *testing.T) objstore.Store{
 		"memory": func(*testing.T) objstore.Store { return objstore.NewMemory() },
-		"disk":   func(t *testing.T) objstore.Store { return openDisk(t, t.TempDir(), objstore.DiskOptions{NoSync: true}) },
+		"disk":   func(t *testing.T) objstore.Store { return openDisk(t, folder(t), objstore.DiskOptions{NoSync: true}) },
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) { checkPasses(t, open(t)) })

@@ -21,7 +21,7 @@ func TestDiskContract(t *testing.T) {
 			continue // TestStagedContract syncs
 		}
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) objstore.Store { return openDisk(t, t.TempDir(), options) })
+			storetest.Run(t, func(t *testing.T) objstore.Store { return openDisk(t, folder(t), options) })
 		})
 	}
 }
@@ -33,7 +33,7 @@ func TestStagedContract(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) objstore.Store { return staging{openDisk(t, t.TempDir(), options)} })
+			storetest.Run(t, func(t *testing.T) objstore.Store { return staging{openDisk(t, folder(t), options)} })
 		})
 	}
 }
@@ -57,6 +57,14 @@ func (s staging) Put(ctx context.Context, key string, body objstore.Body) (err e
 		}
 	}
 	return file.Publish(ctx, key)
+}
+
+// folder is an empty folder: with -short in memory, where syncing does not wait for a disk.
+func folder(t *testing.T) string {
+	if testing.Short() {
+		return memory(t)
+	}
+	return t.TempDir()
 }
 
 func openDisk(t *testing.T, dir string, options objstore.DiskOptions) *objstore.Disk {

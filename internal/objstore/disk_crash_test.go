@@ -453,7 +453,7 @@ func (p *tape) crashes(most int) (tried int) {
 		p.check(dir, step, fmt.Sprintf(" (%d of %d names, fate %d)", len(happened), len(p.open(step)), fate))
 		tried++
 	}
-	for step := 1; step <= p.step; step += sebtest.Runs(1, 2) {
+	for step := 1; step <= p.step; step += sebtest.Runs(1, 4) {
 		choices := p.open(step)
 		all := len(diskFates) << min(len(choices), 20)
 		for i := range min(all, most) {
@@ -560,7 +560,7 @@ func failEach(t *testing.T, staged bool) {
 		p.script(func(*diskCalls) {})
 		return p.step
 	}()
-	stride := sebtest.Runs(3, 37)
+	stride := sebtest.Runs(3, 61)
 	if *allImages {
 		stride = 1
 	}

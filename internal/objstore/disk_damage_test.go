@@ -27,13 +27,15 @@ func (d *damagedJournal) file(name string) string { return filepath.Join(d.dir, 
 
 func (d *damagedJournal) flip(name string, offset int64) {
 	d.t.Helper()
-	b := must.Get(os.ReadFile(d.file(name)))(d.t)
-	b[offset] ^= 1
-	must.NoError(d.t, os.WriteFile(d.file(name), b, 0o600))
+	f := must.Get(os.OpenFile(d.file(name), os.O_RDWR, 0))(d.t)
+	b := make([]byte, 1)
+	must.NoError(d.t, check.Err(f.ReadAt(b, offset)))
+	b[0] ^= 1
+	must.NoError(d.t, errors.Join(check.Err(f.WriteAt(b, offset)), f.Close()))
 }
 
 func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
-	d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a", ended: ended}
+	d := &damagedJournal{t: t, dir: memory(t), folder: "wal/1-a", ended: ended}
 	store := must.Get(objstore.OpenDisk(d.dir, objstore.DiskOptions{NoSync: true}))(t)
 	own(t, store, d.folder)
 	for i := range 10 {
@@ -45,11 +47,17 @@ func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
 		return d
 	}
 	// What a killed process leaves is what a running one has.
-	killed := t.TempDir()
-	must.NoError(t, os.CopyFS(killed, os.DirFS(d.dir)))
-	t.Cleanup(func() { _ = store.Close() })
-	d.dir = killed
-	return d
+	killed := d.copy(t)
+	must.NoError(t, store.Close())
+	return killed
+}
+
+func (d *damagedJournal) copy(t *testing.T) *damagedJournal {
+	t.Helper()
+	c := *d
+	c.t, c.dir = t, memory(t)
+	must.NoError(t, os.CopyFS(c.dir, os.DirFS(d.dir)))
+	return &c
 }
 
 func (d *damagedJournal) key(i int) string   { return fmt.Sprintf("%s/%02d", d.folder, i) }
@@ -145,14 +153,15 @@ var damageCases = map[string]damageCase{
 // can be read, what the others return, and what is reported. Each case is checked by a process that
 // only reads and by one that ends the journal.
 func TestDamageInJournals(t *testing.T) {
-	for name, c := range damageCases {
-		for _, state := range []string{"ended", "running"} {
+	for _, state := range []string{"ended", "running"} {
+		journal := newDamagedJournal(t, state == "ended")
+		for name, c := range damageCases {
 			if c.only != "" && c.only != state {
 				continue
 			}
 			for _, by := range []string{"a reader", "a writer"} {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, state, by), func(t *testing.T) {
-					d := newDamagedJournal(t, state == "ended")
+					d := journal.copy(t)
 					c.spoil(d)
 					s := openDisk(t, d.dir, objstore.DiskOptions{Existing: true, NoSync: true})
 					if by == "a writer" {
@@ -296,7 +305,7 @@ func TestDamageInJournalsOfSeveralFiles(t *testing.T) {
 		"the head before a mark": {firstFile, 2 * batch, 2, fmt.Sprintf("%s: %d bytes at offset %d are damaged", firstFile, batch, 2*batch)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a"}
+			d := &damagedJournal{t: t, dir: memory(t), folder: "wal/1-a"}
 			owner := openDisk(t, d.dir, objstore.DiskOptions{NoSync: true})
 			own(t, owner, d.folder)
 			value, keys := strings.Repeat("x", 1<<20), []string{}

@@ -150,7 +150,7 @@ func TestJournalPowerFailures(t *testing.T) {
 		most = 300
 	}
 	fates := append(slices.Clone(diskFates), sectors(rng), sectors(rng))
-	for step := 1; step <= p.step; step++ {
+	for step := 1; step <= p.step; step += sebtest.Runs(1, 3) {
 		choices := p.open(step)
 		for i := range most {
 			happened := map[int]bool{}

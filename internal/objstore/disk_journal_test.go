@@ -25,12 +25,12 @@ func TestJournalContract(t *testing.T) {
 	t.Parallel()
 	t.Run("owner", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) objstore.Store {
-			return &owning{Disk: openDisk(t, t.TempDir(), objstore.DiskOptions{})}
+			return &owning{Disk: openDisk(t, folder(t), objstore.DiskOptions{})}
 		})
 	})
 	t.Run("reader", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) objstore.Store {
-			dir := t.TempDir()
+			dir := folder(t)
 			owner := &owning{Disk: openDisk(t, dir, objstore.DiskOptions{NoSync: true})}
 			return &halves{Disk: openDisk(t, dir, objstore.DiskOptions{}), writer: owner}
 		})

@@ -126,7 +126,7 @@ func TestDiskFoldersComeAndGo(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
-			for i := range sebtest.Runs(200, 40) {
+			for i := range sebtest.Runs(200, 20) {
 				d := stores[(w+i)%2]
 				key := fmt.Sprintf("x/%d/y/%d-%d", i%2, w, i)
 				err := d.Put(t.Context(), key, objstore.NewBody([]byte(key)))

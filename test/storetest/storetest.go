@@ -5,8 +5,8 @@ package storetest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -123,7 +123,7 @@ func wantKeys(t *testing.T, s objstore.Store, o objstore.ListOptions, want ...st
 var positions = sync.OnceValue(func() []byte {
 	b := make([]byte, 0, patternMax)
 	for len(b)+9 <= cap(b) {
-		b = fmt.Appendf(b, "%08d,", len(b))
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(b))), ',')
 	}
 	return b
 })
