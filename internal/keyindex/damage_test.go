@@ -58,14 +58,14 @@ var damages = []struct {
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 0)
-	for range sebtest.Runs(150, 50) {
+	for range sebtest.Runs(150, 20) {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
 	}
 	m.check()
 	m.view.Close()
 	whole := must.Get(os.ReadFile(m.view.path))(t)
 	damaged := 0
-	m.few = sebtest.Runs(20, 5)
+	m.few = sebtest.Runs(20, 3)
 	for _, d := range damages {
 		path := filepath.Join(t.TempDir(), "keys.db")
 		must.NoError(t, os.WriteFile(path, d.do(m.rand, append([]byte{}, whole...)), 0o600))
@@ -117,7 +117,7 @@ func TestDamageAfterCrashIsDetected(t *testing.T) {
 // TestDamageWhileOpen checks that a query detects blocks that cannot be read any more.
 func TestDamageWhileOpen(t *testing.T) {
 	m := newModel(t, 0)
-	for range sebtest.Runs(150, 50) {
+	for range sebtest.Runs(150, 25) {
 		m.append(m.topics[0], 0)
 	}
 	m.check()
@@ -230,14 +230,14 @@ func TestFullDisk(t *testing.T) {
 	m := newModel(t, 0)
 	m.view.Close()
 	little := small
-	little.pagesMax = 40
+	little.pagesMax = sebtest.Runs(40, 24)
 	m.view = openSized(t, "", m.log, &little)
 	topic := m.topics[0]
 	m.append(topic, 0)
 	m.view.caughtUp(m.log)
 	m.log.append(topic, 0, rec("early", "1", 1))
 	m.view.caughtUp(m.log)
-	for range sebtest.Runs(300, 150) {
+	for range sebtest.Runs(300, 60) {
 		m.append(topic, 0)
 	}
 	until(t, func() bool { return strings.Contains(m.view.log.String(), "level=ERROR") })

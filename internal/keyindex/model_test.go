@@ -37,6 +37,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	m := &model{t: t, rand: seeded(t, seed), log: newLog(), few: 100, lost: map[partitionID]int64{}}
 	m.topics = append(m.topics, m.log.create(1+m.rand.IntN(3)))
 	m.view = openSized(t, "", m.log, &small)
+	until(t, func() bool { return m.view.knows(m.topics[0]) }) // a file that is not complete is rebuilt
 	return m
 }
 
@@ -327,7 +328,7 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 func TestViewMatchesTheLog(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 0)
-	for range sebtest.Runs(5, 2) {
+	for range sebtest.Runs(5, 1) {
 		for range 60 {
 			m.step()
 		}
