@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // scatter posts events of random entities, some milliseconds apart.
@@ -44,7 +45,7 @@ func TestDryRunCountsARange(t *testing.T) {
 		for _, fire := range []rule.Fire{rule.Once, rule.OnEdge, rule.OnReset} {
 			d := s.definition("x", expr, func(d *rule.Definition) { d.Fire, d.Backfill = fire, rule.Replay })
 			d.At, d.From = math.MinInt64, nil
-			for range 4 {
+			for range sebtest.Runs(4, 1) {
 				since, until := start+r.Int64N(end-start), start+1+r.Int64N(end-start)
 				if r.IntN(4) == 0 {
 					since = 0

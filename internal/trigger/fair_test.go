@@ -64,8 +64,7 @@ func (s *stepped) untilSimple(fired int) (largest, all uint64) {
 // TestCostlyTriggerDoesNotDelayOthers, neither with new events nor with the history. Its own
 // firings come later.
 func TestCostlyTriggerDoesNotDelayOthers(t *testing.T) {
-	const most = 1000
-	events := sebtest.Runs(3000, 2100) // the work of a turn is about 300 events
+	events, most := sebtest.Runs(3000, 1100), uint64(sebtest.Runs(1000, 500)) // the work of a turn is about 300 events
 	for _, first := range []bool{true, false} {
 		if !first && testing.Short() {
 			continue // the turns are the same

@@ -397,7 +397,7 @@ func TestSnapshotFailures(t *testing.T) {
 func TestLostFilesOfTrimmedLogs(t *testing.T) {
 	t.Parallel()
 	trims, restores := 0, uint64(0)
-	n := sebtest.Runs(max(1, *worlds*2/3), 2)
+	n := sebtest.Runs(max(1, *worlds*2/3), 1)
 	for i := range n {
 		seed := *first + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
