@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestProduced(t *testing.T) {
@@ -46,6 +47,14 @@ func TestConsumed(t *testing.T) {
 	check.Error(t, check.Err(consumed("WARNING: Exiting before consuming the expected number of records", 1)), "a warning was accepted")
 }
 
+func TestChildrenCPU(t *testing.T) {
+	before := childrenCPU()
+	_, err := testenv.Command(t.Context(), ".", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+	if must.NoError(t, err); childrenCPU() <= before {
+		t.Errorf("a child process that counted to 100,000 took no CPU time")
+	}
+}
+
 func TestMemory(t *testing.T) {
 	now, most, anonymous, err := memory(os.Getpid())
 	if err != nil || now <= 0 || most < now || anonymous > now {
@@ -55,7 +64,7 @@ func TestMemory(t *testing.T) {
 
 // turnOf returns a turn with a peak of 100 MB above its memory.
 func turnOf(write, writeCPU, read, readCPU float64, rss int64) sample {
-	return sample{Produce: path{Rate: write, CPU: writeCPU}, Consume: path{Rate: read, CPU: readCPU}, RSS: rss, Peak: rss + 100e6}
+	return sample{Produce: path{Rate: write, CPU: writeCPU, Tool: 2 * writeCPU}, Consume: path{Rate: read, CPU: readCPU}, RSS: rss, Peak: rss + 100e6}
 }
 
 func TestReport(t *testing.T) {
@@ -71,7 +80,7 @@ func TestReport(t *testing.T) {
 	must.NoError(t, r.write(&b))
 	flat := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
-		"| Kafka 4.3.1, no fsync | 150 k (100 k to 200 k) | 10.00 | 0 | 0.0 | 200 k | 4.00 | 477 | 572 |",
+		"| Kafka 4.3.1, no fsync | 150 k (100 k to 200 k) | 10.00 | 20.00 | 0 | 0.0 | 200 k | 4.00 | 477 | 572 |",
 		"| records/s written | 1.50 (1.00 to 2.00) | ≥ 1.00 | met |",
 		"| broker's CPU for a record written | 0.40 | ≤ 0.50 | met |",
 		"| broker's CPU for a record read | 0.75 | ≤ 0.50 | **missed** |",

@@ -151,8 +151,8 @@ func (r *report) turns(ctx context.Context, tools string) (err error) {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			r.add(name, sample)
-			fmt.Fprintf(os.Stderr, "round %d, %s: %.0f s; wrote %.0f/s at %.2f µs, read %.0f/s at %.2f µs, %d MiB\n", round+1, name,
-				time.Since(began).Seconds(), sample.Produce.Rate, sample.Produce.CPU, sample.Consume.Rate, sample.Consume.CPU, sample.RSS>>20)
+			fmt.Fprintf(os.Stderr, "round %d, %s: %.0f s; wrote %.0f/s at %.2f µs (tool %.2f), read %.0f/s at %.2f µs, %d MiB\n", round+1, name,
+				time.Since(began).Seconds(), sample.Produce.Rate, sample.Produce.CPU, sample.Produce.Tool, sample.Consume.Rate, sample.Consume.CPU, sample.RSS>>20)
 		}
 	}
 	return nil
@@ -209,6 +209,7 @@ func ratios(a, b *result, of func(*sample) float64) stats.Spread {
 var (
 	writeRate = func(s *sample) float64 { return s.Produce.Rate / 1000 }
 	writeCPU  = func(s *sample) float64 { return s.Produce.CPU }
+	toolCPU   = func(s *sample) float64 { return s.Produce.Tool }
 	readRate  = func(s *sample) float64 { return s.Consume.Rate / 1000 }
 	readCPU   = func(s *sample) float64 { return s.Consume.CPU }
 	rss       = func(s *sample) float64 { return float64(s.RSS) / (1 << 20) }
@@ -226,7 +227,7 @@ func (r *report) write(out io.Writer) error {
 		o.Rounds, o.Warmup, o.Records, o.Size, o.Partitions, strings.Join(strings.Fields(o.Properties), ", "))
 	fmt.Fprintf(out, "kafka-consumer-perf-test, %s, without the time to join its group. Seb with %q. Median, and range.\n\n", o.Consumer, o.SebFlags)
 	cells := []string{
-		"broker", "written, records/s", "broker's CPU, µs/record", "batch, KiB", "answered after, ms",
+		"broker", "written, records/s", "broker's CPU, µs/record", "tool's CPU, µs/record", "batch, KiB", "answered after, ms",
 		"read, records/s", "broker's CPU, µs/record", "resident MiB", "peak MiB",
 	}
 	if o.Settle > 0 {
@@ -239,7 +240,7 @@ func (r *report) write(out io.Writer) error {
 			return err
 		}
 		rows = append(rows, []string{
-			s.title, one.spread(writeRate).Format("%.0f k"), one.spread(writeCPU).Format("%.2f"),
+			s.title, one.spread(writeRate).Format("%.0f k"), one.spread(writeCPU).Format("%.2f"), one.spread(toolCPU).Format("%.2f"),
 			one.spread(batch).Format("%.0f"), one.spread(request).Format("%.1f"),
 			one.spread(readRate).Format("%.0f k"), one.spread(readCPU).Format("%.2f"),
 			one.spread(rss).Format("%.0f"), one.spread(peak).Format("%.0f"), one.spread(later).Format("%.2f"),

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sebbroker/seb/bench/machine"
@@ -25,6 +26,8 @@ type path struct {
 	// CPU is the user and system time of all threads of the broker, from before the tool until
 	// after it.
 	CPU float64 `json:"broker_cpu_us_per_record"`
+	// Tool is the same of the tool, including the start of its JVM.
+	Tool float64 `json:"tool_cpu_us_per_record"`
 	// Latency of a record including the producer's buffer.
 	Wait float64 `json:"latency_p99_ms,omitempty"`
 	Join float64 `json:"group_join_seconds,omitempty"` // not part of the rate
@@ -126,17 +129,29 @@ func (c *clients) measure(p *path, records int, read func(string, int) (path, er
 	if err != nil {
 		return err
 	}
+	tool := childrenCPU()
 	out, err := run()
 	if err != nil {
 		return err
 	}
+	tool = childrenCPU() - tool
 	after, err := machine.Process(c.b.pid)
 	if err != nil {
 		return err
 	}
 	*p, err = read(out, records)
 	p.CPU = float64((after.CPU - before.CPU).Microseconds()) / float64(records)
+	p.Tool = float64(tool.Microseconds()) / float64(records)
 	return err
+}
+
+// childrenCPU returns the user and system time of all child processes that have ended.
+func childrenCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func (c *clients) run(ctx context.Context, class string, args ...string) (string, error) {
