@@ -42,7 +42,7 @@ test: s3server vet ## every test, the S3 server included
 	$(MAKE) -j3 test-pressure test-bench test-packaging  # at the same time
 
 test-pressure:
-	$(GOTEST) -parallel 8 -timeout $(TIMEOUT) ./test/pressure  # with the GOGC of users: it measures memory to the MiB
+	$(GOTEST) -parallel 12 -timeout $(TIMEOUT) ./test/pressure  # with the GOGC of users: it measures memory to the MiB
 
 test-bench:
 	cd bench && GOGC=400 $(GOTEST) -p 4 -parallel 8 -timeout $(TIMEOUT) ./...

@@ -19,6 +19,7 @@ import (
 // clients at once, in every codec. Many clients read them decompressed. The broker must stay within
 // its memory.
 func TestDecompressionBombs(t *testing.T) {
+	beside(t)
 	b := start(t, "--batch-wait-time", "0")
 	allowed, over := make([]byte, 7<<20), make([]byte, 64<<20)
 	r := rand.NewChaCha8([32]byte{1})

@@ -59,6 +59,7 @@ func (h held) String() string {
 // TestClientsThatComeAndGo checks that disconnected clients leave nothing behind, whatever they
 // did.
 func TestClientsThatComeAndGo(t *testing.T) {
+	beside(t)
 	b := start(t)
 	warm := max(*churnFor/10, 500*time.Millisecond)
 	if *churnFor >= 5*time.Minute {

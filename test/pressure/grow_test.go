@@ -28,6 +28,7 @@ var errStateFull = errors.New("state_full")
 // TestStateGrows: clients create objects of each kind until they are refused. The broker stays
 // within its limit, lists all objects, restarts, and accepts records throughout.
 func TestStateGrows(t *testing.T) {
+	beside(t)
 	for _, c := range []struct {
 		kind string
 		grow func(g *grown) error // one step

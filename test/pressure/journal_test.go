@@ -10,12 +10,13 @@ import (
 	"github.com/sebbroker/seb/api"
 )
 
-var journalRecords = flag.Int("journal-records", 30_000, "number of records that are stored one by one in a journal (full run: 200000)")
+var journalRecords = flag.Int("journal-records", 10_000, "number of records that are stored one by one in a journal (full run: 200000)")
 
 // TestJournalGrows: writers fill the journal of a bucket in a folder with commit objects of one
 // record. The broker keeps an index of all objects that were not merged and deleted. It stays within
 // its limit, restarts, and has every record.
 func TestJournalGrows(t *testing.T) {
+	beside(t)
 	const topic, writers = "small", 4
 	b := startOn(t, "file:"+t.TempDir()+"?fsync=false", "--merge-interval", "1h")
 	each := *journalRecords / writers

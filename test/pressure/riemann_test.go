@@ -21,6 +21,7 @@ const riemannEvents = 20_000
 // TestRiemannIndexGrows: events of many hosts, while clients query all of them, and subscribe without
 // reading. The broker stays within its limit, with the index and while it rebuilds it.
 func TestRiemannIndexGrows(t *testing.T) {
+	beside(t)
 	web := freeAddress(t)
 	g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "5ms", "--kafka-listen", "127.0.0.1:0", "--riemann-web-listen", web)}}
 	g.connect()

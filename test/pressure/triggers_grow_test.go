@@ -33,6 +33,7 @@ const (
 // stays within its limit, lists all triggers, and continues after a restart and without its trigger
 // database.
 func TestTriggersGrow(t *testing.T) {
+	beside(t)
 	g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "5ms", "--kafka-listen", "127.0.0.1:0")}}
 	g.connect()
 	defer func() { g.client.Close() }()
