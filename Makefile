@@ -17,7 +17,7 @@ SHORT    ?= -short
 VULNDB   ?=
 
 # Packages whose tests start processes, clients and machines: make test runs them.
-CAMPAIGNS := /(examples|test/(campaign|console|failover|interop|pressure|torture|cmd).*)$$
+CAMPAIGNS := /(examples|test/(campaign|console|failover|faultproxy|interop|pressure|testenv|torture|cmd).*)$$
 
 # Packages whose tests take longest, or in make check wait longest, start first. Test programs without
 # debug data are linked in half the time.

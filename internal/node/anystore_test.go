@@ -1,4 +1,4 @@
-package anystore_test
+package node_test
 
 import (
 	"path/filepath"
@@ -12,7 +12,8 @@ import (
 	"github.com/sebbroker/seb/test/storetest"
 )
 
-func TestOpen(t *testing.T) {
+// TestOpenStore and TestOpenStoreErrors test package anystore.
+func TestOpenStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for spec, local := range map[string]bool{"mem:": true, dir: true, "s3://b/p?endpoint=http://127.0.0.1:1": false} {
 		s := must.Get(anystore.Open(t.Context(), spec, anystore.Options{AccessKey: "CANARY", SecretKey: "CANARY"}))(t)
@@ -30,7 +31,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOpenErrors(t *testing.T) {
+func TestOpenStoreErrors(t *testing.T) {
 	for spec, want := range map[string]string{"/dev/null/data": "/dev/null", "data": "./dir"} {
 		s, err := anystore.Open(t.Context(), spec, anystore.Options{})
 		if s != nil || err == nil || !strings.Contains(err.Error(), want) {
