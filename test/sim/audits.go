@@ -62,7 +62,7 @@ func (r *run) auditFor(p *core.Proposal, appends *[]*op, change string) int32 {
 		w.fail("encode an audit record: %v", err)
 		return 0
 	}
-	w.check.sent.note(data)
+	w.check.sent.Note(data)
 	a := core.Append{Audits: true, Span: 1, Records: 1, Bytes: uint32(len(data)), Expected: -1, MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp}
 	if s := r.core.State(); s != nil {
 		if t := s.TopicByName(auditTopic); t != nil {

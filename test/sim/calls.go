@@ -143,7 +143,7 @@ func (h *handling) serve() {
 	if o.data, o.sum, err = record.Append(nil, o.records(), record.EncodeOptions{}); err != nil {
 		w.fail("encode records: %v", err)
 	}
-	w.check.sent.note(o.data)
+	w.check.sent.Note(o.data)
 	c.ops = append(c.ops, o)
 	o.done = func(o *op) {
 		is := cluster.CallAnswered

@@ -21,7 +21,7 @@ type checker struct {
 	log         map[partKey][]string // content of each offset
 	times       map[partKey][]int64  // timestamp of each offset
 	stamps      map[partKey]int64    // newest append time that was stamped
-	sent        *sentBatches
+	sent        *SentBatches
 	slots       int
 	grew        []int64 // when each slot was added
 	records     int
@@ -62,7 +62,7 @@ type value struct {
 func newChecker(s *simulation) *checker {
 	return &checker{
 		w: s, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
-		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: newSentBatches(),
+		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: NewSentBatches(),
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, sealers: map[record.ID]state.Run{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, deletedOnce: map[string]bool{}, epochs: map[record.ID]bool{}, looked: map[record.ID]tok{},
@@ -196,7 +196,7 @@ func (c *checker) removed(recs []state.Record) {
 func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []byte) {
 	t := c.fold.Topic(e.Topic)
 	k := partKey{t.Name, e.Partition}
-	if err := c.sent.check(batches, t.LogAppendTime()); err != nil {
+	if err := c.sent.Check(batches, t.LogAppendTime()); err != nil {
 		c.w.fail("I4: %v in slot %d: %v", k, h.Slot, err)
 	}
 	var r record.Reader

@@ -235,7 +235,7 @@ func (p *producer) send(o *op) {
 		w.fail("encode records: %v", err)
 		return
 	}
-	w.check.sent.note(o.data)
+	w.check.sent.Note(o.data)
 	w.check.value(o.values[0]).audited = p.audited
 	p.under++
 	r := p.at

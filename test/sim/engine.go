@@ -109,7 +109,7 @@ func (r *run) Append(name string, part uint32, recs []record.Record, done func(b
 	for i := range recs {
 		o.values = append(o.values, identity(&recs[i]))
 	}
-	r.n.w.check.sent.note(o.data)
+	r.n.w.check.sent.Note(o.data)
 	r.hand(o, func(o *op) { done(o.base, o.outcome == acked) })
 }
 

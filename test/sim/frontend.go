@@ -134,7 +134,7 @@ func (f *frontend) Submit(_ context.Context, appends []broker.Append) riemann.Ti
 		for rec.Reset(a.Data, 0); rec.Next(); {
 			o.values = append(o.values, identity(rec.Record()))
 		}
-		f.r.n.w.check.sent.note(o.data)
+		f.r.n.w.check.sent.Note(o.data)
 		o.done = func(o *op) {
 			switch o.outcome {
 			case acked:

@@ -341,7 +341,7 @@ func (w *simulation) probe(r *run) {
 	if p.data, p.sum, err = record.Append(nil, p.records(), record.EncodeOptions{}); err != nil {
 		w.fail("encode records: %v", err)
 	}
-	w.check.sent.note(p.data)
+	w.check.sent.Note(p.data)
 	o.probe, p.client = p, nil
 	r.deliver(func() { r.submit(p) })
 }

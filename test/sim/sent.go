@@ -18,19 +18,20 @@ const (
 	posProducer    = 43
 )
 
-// sentBatches are batches as producers sent them. They detect forbidden changes of batches in the
+// SentBatches are batches as producers sent them. They detect forbidden changes of batches in the
 // log.
-type sentBatches struct {
+type SentBatches struct {
 	seed maphash.Seed
 	sent map[uint64]struct{} // two checksums per batch: see sum
 }
 
-func newSentBatches() *sentBatches {
-	return &sentBatches{seed: maphash.MakeSeed(), sent: map[uint64]struct{}{}}
+// NewSentBatches returns an empty set.
+func NewSentBatches() *SentBatches {
+	return &SentBatches{seed: maphash.MakeSeed(), sent: map[uint64]struct{}{}}
 }
 
-// note adds whole batches of a producer. It does not keep them.
-func (s *sentBatches) note(batches []byte) {
+// Note adds whole batches of a producer. It does not keep them.
+func (s *SentBatches) Note(batches []byte) {
 	for len(batches) > 0 {
 		b, rest, err := record.Split(batches)
 		if err != nil {
@@ -41,10 +42,10 @@ func (s *sentBatches) note(batches []byte) {
 	}
 }
 
-// check returns an error for a batch in the log that equals no sent one. It ignores base offset and
+// Check returns an error for a batch in the log that equals no sent one. It ignores base offset and
 // leader epoch. If the log stamps the append time, it also ignores the bit for that, the max
 // timestamp and the checksum, which other checks cover.
-func (s *sentBatches) check(batches []byte, stamped bool) error {
+func (s *SentBatches) Check(batches []byte, stamped bool) error {
 	for len(batches) > 0 {
 		b, rest, err := record.Split(batches)
 		if err != nil {
@@ -59,7 +60,7 @@ func (s *sentBatches) check(batches []byte, stamped bool) error {
 }
 
 // sum returns a checksum of everything that must be as sent.
-func (s *sentBatches) sum(b record.Batch, stamped bool) uint64 {
+func (s *SentBatches) sum(b record.Batch, stamped bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	h.Write(b[posLength:posLeaderEpoch])

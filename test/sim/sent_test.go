@@ -1,10 +1,11 @@
-package sim
+package sim_test
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sim"
 )
 
 func batchesOf(t *testing.T, values ...string) (b []byte) {
@@ -20,10 +21,10 @@ func batchesOf(t *testing.T, values ...string) (b []byte) {
 
 // TestEveryByteCounts: each byte of a batch in the log is as sent, except those that the log sets.
 func TestEveryByteCounts(t *testing.T) {
-	s := newSentBatches()
+	s := sim.NewSentBatches()
 	plain := batchesOf(t, "a", "b")
-	s.note(plain)
-	s.note(batchesOf(t, "another"))
+	s.Note(plain)
+	s.Note(batchesOf(t, "another"))
 	record.Patch(plain, 1<<40, 7)
 	stamped := bytes.Clone(plain)
 	record.StampAppendTime(stamped, 99)
@@ -32,7 +33,7 @@ func TestEveryByteCounts(t *testing.T) {
 		stamped bool
 		right   bool
 	}{{plain, false, true}, {stamped, true, true}, {stamped, false, false}, {batchesOf(t, "d"), false, false}, {batchesOf(t, "d"), true, false}} {
-		if err := s.check(c.b, c.stamped); (err == nil) != c.right {
+		if err := s.Check(c.b, c.stamped); (err == nil) != c.right {
 			t.Errorf("stamped %v: %v", c.stamped, err)
 		}
 	}
@@ -50,7 +51,7 @@ func TestEveryByteCounts(t *testing.T) {
 				}
 				b[at] ^= 1 << bit
 				want := !free(at, is) && !(is && at == 22 && bit == 3)
-				if err := s.check(b, is); (err != nil) != want {
+				if err := s.Check(b, is); (err != nil) != want {
 					t.Errorf("stamped %v, byte %d, bit %d: %v", is, at, bit, err)
 				}
 			}

@@ -1,8 +1,9 @@
-package core
+package core_test
 
 import (
 	"testing"
 
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -40,6 +41,6 @@ func TestRefersBeyond(t *testing.T) {
 		if c.head.Epoch == c.log.Pos.Epoch {
 			c.head.Nonce = c.log.Nonce
 		}
-		check.Equalf(t, RefersBeyond(c.log, &c.head), c.beyond, "%s", c.name)
+		check.Equalf(t, core.RefersBeyond(c.log, &c.head), c.beyond, "%s", c.name)
 	}
 }
