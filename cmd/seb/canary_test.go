@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,15 +296,14 @@ func (l *leaks) foreignCredentials(p *workDir, bucket string) {
 		"AWS_SECRET_ACCESS_KEY=" + canarySecret: "SignatureDoesNotMatch",
 		"AWS_SESSION_TOKEN=" + canaryToken:      "InvalidToken",
 	} {
-		q := *p
-		q.env = append(append([]string{}, p.env...), variable)
+		q := &workDir{t: p.t, dir: p.dir, env: append(slices.Clone(p.env), variable)}
 		for _, args := range [][]string{
 			{"check-store", bucket},
 			{"fsck", "--bucket", bucket},
 			{"inspect", "meta/cluster", "--bucket", bucket},
 			{"serve", "--bucket", bucket, "--http-port", "0", "--log-level", "debug", "--data-dir", "other"},
 		} {
-			if r := l.run(&q, false, "", args...); !strings.Contains(r.err, code) {
+			if r := l.run(q, false, "", args...); !strings.Contains(r.err, code) {
 				l.t.Errorf("%s: not refused as %s: %s", args[0], code, r.err)
 			}
 		}

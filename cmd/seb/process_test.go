@@ -18,13 +18,24 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.MainOf(m, seb.Main)) }
+func TestMain(m *testing.M) {
+	os.Exit(testenv.MainOf(m, func() {
+		if len(os.Args) == 2 && os.Args[1] == shellCommand {
+			runShell()
+			return
+		}
+		seb.Main()
+	}))
+}
 
 // workDir is a working folder for commands of a person.
 type workDir struct {
 	t   *testing.T
 	dir string
 	env []string
+
+	mu     sync.Mutex // guards shells
+	shells []*shell   // that run no command
 }
 
 // parallel has the tests that newWorkDir has made parallel: a test may have two folders.
@@ -58,6 +69,9 @@ type result struct {
 
 func (p *workDir) runWith(in io.Reader, args ...string) result {
 	p.t.Helper()
+	if inShell(args) {
+		return p.runInShell(in, args)
+	}
 	c := p.command(args...)
 	var out, err bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = in, &out, &err

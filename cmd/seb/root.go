@@ -35,6 +35,11 @@ import (
 func run(ctx context.Context, args []string) int {
 	root, began := newRoot()
 	root.SetArgs(args)
+	return runRoot(ctx, root, began)
+}
+
+// runRoot runs the command of root's arguments and returns the exit code.
+func runRoot(ctx context.Context, root *cobra.Command, began *bool) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
