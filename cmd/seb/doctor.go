@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/doctor"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/objstore/s3"
@@ -36,12 +35,12 @@ Exit code 0: no check fails, although some may warn. Exit code 1: a check fails.
 				return err
 			}
 			out, failed := cmd.OutOrStdout(), 0
-			for _, f := range doctor.Run(cmd.Context(), cfg) {
-				fmt.Fprintf(out, "%-5s %-13s %s\n", f.Level, f.Check, f.Text)
-				if f.Do != "" {
-					fmt.Fprintf(out, "%19s-> %s\n", "", f.Do)
+			for _, f := range examine(cmd.Context(), cfg) {
+				fmt.Fprintf(out, "%-5s %-13s %s\n", f.severity, f.check, f.text)
+				if f.advice != "" {
+					fmt.Fprintf(out, "%19s-> %s\n", "", f.advice)
 				}
-				if f.Level == doctor.Fail {
+				if f.severity == checkFail {
 					failed++
 				}
 			}

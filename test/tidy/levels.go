@@ -33,7 +33,6 @@ var levels = map[string]int{
 	"internal/broker":  4,
 	"internal/trigger": 4,
 	"internal/fsck":    4,
-	"internal/doctor":  5,
 
 	"internal/trigger/explain": 3,
 	"internal/log":             3,

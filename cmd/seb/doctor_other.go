@@ -1,14 +1,14 @@
 //go:build !linux
 
-package doctor
+package main
 
 import "errors"
 
 // The values below are for Linux only.
 
-func openFiles() int64 { return 0 }
+func openFilesMax() int64 { return 0 }
 
-func memory() int64 { return 0 }
+func machineMemory() int64 { return 0 }
 
 func diskSpace(string) (free, total int64, err error) {
 	return 0, 0, errors.ErrUnsupported

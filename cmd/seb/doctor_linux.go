@@ -1,4 +1,4 @@
-package doctor
+package main
 
 import (
 	"os"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles returns the limit of open files; 0 if it is unknown.
-func openFiles() int64 {
+// openFilesMax returns the limit of open files; 0 if it is unknown.
+func openFilesMax() int64 {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
 		return 0
@@ -18,9 +18,9 @@ func openFiles() int64 {
 	return int64(min(r.Cur, 1<<30))
 }
 
-// memory returns the bytes that this process may use: those of the machine or of its control group;
-// 0 if unknown.
-func memory() int64 {
+// machineMemory returns the bytes that this process may use: those of the machine or of its control
+// group; 0 if unknown.
+func machineMemory() int64 {
 	var i unix.Sysinfo_t
 	if unix.Sysinfo(&i) != nil {
 		return 0

@@ -1,4 +1,4 @@
-package doctor_test
+package main
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/doctor"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -26,36 +25,37 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestFindings: each error is found by its check, with advice, and everything else is OK.
-func TestFindings(t *testing.T) {
+// TestDoctorFindings: each error is found by its check, with advice, and everything else is OK.
+func TestDoctorFindings(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, cfg *config.Config)
-		level doctor.Level
+		level severity
 		check string
 		text  string
 	}{
-		"a new machine":         {func(*testing.T, *config.Config) {}, doctor.OK, "bucket", "the first start creates it"},
-		"memory":                {func(_ *testing.T, cfg *config.Config) { cfg.MemoryLimit = 1 << 50 }, doctor.Fail, "memory", "1048576.0 GiB"},
-		"records in memory":     {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "mem:" }, doctor.Warn, "bucket", "end with the process"},
-		"no such bucket":        {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "ftp://x" }, doctor.Fail, "bucket", "ftp://x"},
-		"a log":                 {writeLog, doctor.OK, "log", fmt.Sprintf("epoch 1, format level %d", state.LevelMax)},
-		"a damaged log":         {damageLog(objstore.DiskOptions{NoJournal: true}), doctor.Fail, "log", "checksum"},
-		"a damaged journal":     {damageLog(objstore.DiskOptions{}), doctor.Fail, "log", "at offset 0 are damaged"},
-		"a clock that is late":  {futureLog, doctor.Fail, "clock", "in the future"},
-		"a backup":              {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); rename(t, cfg, core.MetaKey, "meta/backup") }, doctor.Fail, "log", "seb restore"},
-		"a read-only broker":    {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); cfg.ReadOnly = true }, doctor.OK, "store", "nothing is written"},
-		"another program":       {taken, doctor.Warn, "HTTP address", "is in use"},
-		"an address elsewhere":  {func(_ *testing.T, cfg *config.Config) { cfg.HTTP.Address = "192.0.2.1" }, doctor.Fail, "HTTP address", "192.0.2.1"},
-		"no certificate":        {func(_ *testing.T, cfg *config.Config) { cfg.TLS.CertFile, cfg.TLS.KeyFile = "no.pem", "no.key" }, doctor.Fail, "certificate", "no.pem"},
-		"an old certificate":    {certificate(testenv.Leaf{Ended: true}), doctor.Fail, "certificate", "ended at"},
-		"a certificate":         {certificate(testenv.Leaf{}), doctor.OK, "certificate", "ends at"},
-		"no authority":          {clients("no.pem", 0), doctor.Fail, "client certificates", "no.pem"},
-		"an outdated list":      {clients("", -time.Hour), doctor.Warn, "client certificates", "is outdated since"},
-		"client certificates":   {clients("", time.Hour), doctor.OK, "client certificates", "authorities of"},
-		"a broker for some":     {demanding, doctor.OK, "HTTP address", "a broker answers"},
-		"a wrong secrets key":   {func(_ *testing.T, cfg *config.Config) { cfg.Secrets.Key = "x" }, doctor.Fail, "secrets", "not a secrets key"},
-		"no secrets":            {writeLog, doctor.OK, "secrets", "no trigger has secrets"},
-		"a file as data folder": {func(t *testing.T, cfg *config.Config) { cfg.DataDir = filepath.Join(write(t, cfg.DataDir), "data") }, doctor.Fail, "data-dir", "not a directory"},
+		"a new machine":         {func(*testing.T, *config.Config) {}, checkOK, "bucket", "the first start creates it"},
+		"memory":                {func(_ *testing.T, cfg *config.Config) { cfg.MemoryLimit = 1 << 50 }, checkFail, "memory", "1048576.0 GiB"},
+		"records in memory":     {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "mem:" }, checkWarn, "bucket", "end with the process"},
+		"no such bucket":        {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "ftp://x" }, checkFail, "bucket", "ftp://x"},
+		"a log":                 {writeLog, checkOK, "log", fmt.Sprintf("epoch 1, format level %d", state.LevelMax)},
+		"a damaged log":         {damageLog(objstore.DiskOptions{NoJournal: true}), checkFail, "log", "checksum"},
+		"a damaged journal":     {damageLog(objstore.DiskOptions{}), checkFail, "log", "at offset 0 are damaged"},
+		"a clock that is late":  {futureLog, checkFail, "clock", "in the future"},
+		"a backup":              {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); rename(t, cfg, core.MetaKey, "meta/backup") }, checkFail, "log", "seb restore"},
+		"a read-only broker":    {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); cfg.ReadOnly = true }, checkOK, "store", "nothing is written"},
+		"another program":       {taken, checkWarn, "HTTP address", "is in use"},
+		"an address elsewhere":  {func(_ *testing.T, cfg *config.Config) { cfg.HTTP.Address = "192.0.2.1" }, checkFail, "HTTP address", "192.0.2.1"},
+		"no certificate":        {func(_ *testing.T, cfg *config.Config) { cfg.TLS.CertFile, cfg.TLS.KeyFile = "no.pem", "no.key" }, checkFail, "certificate", "no.pem"},
+		"an old certificate":    {certificate(testenv.Leaf{Ended: true}), checkFail, "certificate", "ended at"},
+		"a certificate":         {certificate(testenv.Leaf{}), checkOK, "certificate", "ends at"},
+		"no authority":          {clients("no.pem", 0), checkFail, "client certificates", "no.pem"},
+		"an outdated list":      {clients("", -time.Hour), checkWarn, "client certificates", "is outdated since"},
+		"client certificates":   {clients("", time.Hour), checkOK, "client certificates", "authorities of"},
+		"a broker for some":     {demanding, checkOK, "HTTP address", "a broker answers"},
+		"a wrong secrets key":   {func(_ *testing.T, cfg *config.Config) { cfg.Secrets.Key = "x" }, checkFail, "secrets", "not a secrets key"},
+		"no secrets":            {writeLog, checkOK, "secrets", "no trigger has secrets"},
+		"a file as data folder": {func(t *testing.T, cfg *config.Config) { cfg.DataDir = filepath.Join(write(t, cfg.DataDir), "data") }, checkFail, "data-dir", "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
@@ -63,14 +63,14 @@ func TestFindings(t *testing.T) {
 			cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.Kafka.Listen = filepath.Join(dir, "data"), filepath.Join(dir, "bucket"), 0, ""
 			c.spoil(t, &cfg)
 			found, clock := false, false
-			for _, f := range doctor.Run(t.Context(), cfg) {
-				clock = clock || f.Check == "clock"
-				if f.Check == c.check {
+			for _, f := range examine(t.Context(), cfg) {
+				clock = clock || f.check == "clock"
+				if f.check == c.check {
 					found = true
-					if f.Level != c.level || !strings.Contains(f.Text, c.text) || (f.Do == "") != (f.Level == doctor.OK) {
+					if f.severity != c.level || !strings.Contains(f.text, c.text) || (f.advice == "") != (f.severity == checkOK) {
 						t.Errorf("%+v, want %s with %q", f, c.level, c.text)
 					}
-				} else if f.Level == doctor.Fail {
+				} else if f.severity == checkFail {
 					t.Errorf("%+v", f)
 				}
 			}
@@ -81,30 +81,30 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestS3 checks the permissions and compares the clocks.
-func TestS3(t *testing.T) {
+// TestDoctorS3 checks the permissions and compares the clocks.
+func TestDoctorS3(t *testing.T) {
 	s := testenv.S3ForTest(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	cfg := config.Default()
 	cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.Kafka.Listen = t.TempDir(), s.Spec("p"), 0, ""
-	levels := map[string]doctor.Finding{}
-	for _, f := range doctor.Run(t.Context(), cfg) {
-		levels[f.Check] = f
+	levels := map[string]finding{}
+	for _, f := range examine(t.Context(), cfg) {
+		levels[f.check] = f
 	}
-	if levels["store"].Level != doctor.OK || levels["clock"].Level != doctor.OK || !strings.Contains(levels["clock"].Text, "from the store's") || levels["log"].Level != doctor.OK ||
-		levels["lifecycle"].Level != doctor.OK || levels["versioning"].Level != doctor.OK {
+	if levels["store"].severity != checkOK || levels["clock"].severity != checkOK || !strings.Contains(levels["clock"].text, "from the store's") || levels["log"].severity != checkOK ||
+		levels["lifecycle"].severity != checkOK || levels["versioning"].severity != checkOK {
 		t.Errorf("%+v", levels)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-	for _, f := range doctor.Run(t.Context(), cfg) {
-		if f.Check == "store" && (f.Level != doctor.Fail || !strings.Contains(f.Text, "PUT")) || strings.Contains(f.Text, "wrong") {
+	for _, f := range examine(t.Context(), cfg) {
+		if f.check == "store" && (f.severity != checkFail || !strings.Contains(f.text, "PUT")) || strings.Contains(f.text, "wrong") {
 			t.Errorf("%+v", f)
 		}
 	}
 	must.NoError(t, s.Stop())
-	for _, f := range doctor.Run(t.Context(), cfg) {
-		if f.Check == "store" && (f.Level != doctor.Fail || !strings.Contains(f.Do, "endpoint")) {
+	for _, f := range examine(t.Context(), cfg) {
+		if f.check == "store" && (f.severity != checkFail || !strings.Contains(f.advice, "endpoint")) {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -1,6 +1,4 @@
-// Package doctor checks the machine, the bucket and the settings that a broker depends on. Each
-// finding has advice.
-package doctor
+package main
 
 import (
 	"context"
@@ -28,22 +26,22 @@ import (
 	"github.com/sebbroker/seb/internal/objstore/s3"
 )
 
-// Level is the severity of a finding.
-type Level string
+// severity is that of a finding.
+type severity string
 
-// The levels. With a Fail a broker does not start, or may lose data.
+// The severities. With a checkFail a broker does not start, or may lose data.
 const (
-	OK   Level = "ok"
-	Warn Level = "warn"
-	Fail Level = "FAIL"
+	checkOK   severity = "ok"
+	checkWarn severity = "warn"
+	checkFail severity = "FAIL"
 )
 
-// Finding is the result of one check.
-type Finding struct {
-	Level Level
-	Check string // name of the check, one or two words
-	Text  string // result of the check
-	Do    string // advice; empty if OK
+// finding is the result of one check of seb doctor.
+type finding struct {
+	severity severity
+	check    string // name of the check, one or two words
+	text     string // result of the check
+	advice   string // empty if checkOK
 }
 
 const (
@@ -67,20 +65,20 @@ const (
 // examination is one run.
 type examination struct {
 	cfg      config.Config
-	findings []Finding
+	findings []finding
 }
 
-func (e *examination) add(level Level, check, do, format string, args ...any) {
-	if level == OK {
+func (e *examination) add(level severity, check, do, format string, args ...any) {
+	if level == checkOK {
 		do = ""
 	}
-	e.findings = append(e.findings, Finding{Level: level, Check: check, Text: fmt.Sprintf(format, args...), Do: do})
+	e.findings = append(e.findings, finding{severity: level, check: check, text: fmt.Sprintf(format, args...), advice: do})
 }
 
-// Run checks the machine and the bucket for a broker with these settings, which must be valid. It
+// examine checks the machine and the bucket for a broker with these settings, which must be valid. It
 // writes some objects below probe/ in the bucket and deletes them, and a file in the data
 // directory.
-func Run(ctx context.Context, cfg config.Config) []Finding {
+func examine(ctx context.Context, cfg config.Config) []finding {
 	e := &examination{cfg: cfg}
 	e.folders()
 	e.files()
@@ -95,13 +93,13 @@ func Run(ctx context.Context, cfg config.Config) []Finding {
 func (e *examination) folders() {
 	last := ""
 	for _, f := range []struct{ flag, dir string }{{"data-dir", e.cfg.DataDir}, {"cache-dir", e.cfg.CacheDir()}} {
-		dir := existing(f.dir)
+		dir := existingFolder(f.dir)
 		if dir == last {
 			continue
 		}
 		last = dir
-		if err := writable(dir); err != nil {
-			e.add(Fail, f.flag, "allow the broker's user to write there, or set another --"+f.flag, "%s: %v", f.dir, err)
+		if err := checkWritable(dir); err != nil {
+			e.add(checkFail, f.flag, "allow the broker's user to write there, or set another --"+f.flag, "%s: %v", f.dir, err)
 			continue
 		}
 		e.space(f.flag, dir)
@@ -113,36 +111,36 @@ func (e *examination) space(check, dir string) {
 	free, total, err := diskSpace(dir)
 	switch {
 	case err != nil:
-		e.add(Warn, check, "check manually that the disk has free space", "%s: free space unknown: %v", dir, err)
+		e.add(checkWarn, check, "check manually that the disk has free space", "%s: free space unknown: %v", dir, err)
 	case free < freeWarn || free < total/20:
-		e.add(Warn, check, "free some space, or use a larger disk; a full disk stops a broker on a folder", "%s: %s free of %s", dir, size(free), size(total))
+		e.add(checkWarn, check, "free some space, or use a larger disk; a full disk stops a broker on a folder", "%s: %s free of %s", dir, diskSize(free), diskSize(total))
 	default:
-		e.add(OK, check, "", "%s: writable, %s free", dir, size(free))
+		e.add(checkOK, check, "", "%s: writable, %s free", dir, diskSize(free))
 	}
 }
 
 func (e *examination) files() {
-	limit := openFiles()
+	limit := openFilesMax()
 	switch {
 	case limit == 0:
 	case limit < filesWarn:
-		e.add(Warn, "open files", "raise the limit: ulimit -n 65536, or LimitNOFILE=65536 in the unit", "limit %d: each connection needs one", limit)
+		e.add(checkWarn, "open files", "raise the limit: ulimit -n 65536, or LimitNOFILE=65536 in the unit", "limit %d: each connection needs one", limit)
 	default:
-		e.add(OK, "open files", "", "limit %d", limit)
+		e.add(checkOK, "open files", "", "limit %d", limit)
 	}
 }
 
 func (e *examination) memory() {
 	limit := int64(e.cfg.MemoryLimit)
-	has := memory()
+	has := machineMemory()
 	switch {
 	case has == 0:
 	case limit > has:
-		e.add(Fail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, but the machine has %s", size(limit), size(has))
+		e.add(checkFail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, but the machine has %s", diskSize(limit), diskSize(has))
 	case limit+limit/2 > has:
-		e.add(Warn, "memory", "the program needs half as much again: lower --memory-limit, or add memory", "--memory-limit %s of %s", size(limit), size(has))
+		e.add(checkWarn, "memory", "the program needs half as much again: lower --memory-limit, or add memory", "--memory-limit %s of %s", diskSize(limit), diskSize(has))
 	default:
-		e.add(OK, "memory", "", "--memory-limit %s of %s", size(limit), size(has))
+		e.add(checkOK, "memory", "", "--memory-limit %s of %s", diskSize(limit), diskSize(has))
 	}
 }
 
@@ -160,16 +158,16 @@ func (e *examination) ports(ctx context.Context) {
 		switch {
 		case err == nil:
 			_ = l.Close()
-			e.add(OK, p.check, "", "%s is free", p.address)
+			e.add(checkOK, p.check, "", "%s is free", p.address)
 		case !errors.Is(err, syscall.EADDRINUSE):
-			e.add(Fail, p.check, "use an address of this machine", "%v", err)
+			e.add(checkFail, p.check, "use an address of this machine", "%v", err)
 		case p.check == "HTTP address" && e.isBroker(ctx, p.address):
 			running = true
-			e.add(OK, p.check, "", "%s: a broker answers", p.address)
+			e.add(checkOK, p.check, "", "%s: a broker answers", p.address)
 		case running:
-			e.add(OK, p.check, "", "%s is in use, and a broker answers at the HTTP address", p.address)
+			e.add(checkOK, p.check, "", "%s is in use, and a broker answers at the HTTP address", p.address)
 		default:
-			e.add(Warn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
+			e.add(checkWarn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
 		}
 	}
 }
@@ -230,27 +228,27 @@ func (e *examination) open(ctx context.Context) objstore.Store {
 		spec, err = objstore.ParseSpec(name)
 	}
 	if err != nil {
-		e.add(Fail, "bucket", "correct --bucket", "%v", err)
+		e.add(checkFail, "bucket", "correct --bucket", "%v", err)
 		return nil
 	}
 	switch spec.Kind {
 	case objstore.KindMemory:
-		e.add(Warn, "bucket", "use a folder or an S3 bucket", "mem: keeps records in memory: they end with the process")
+		e.add(checkWarn, "bucket", "use a folder or an S3 bucket", "mem: keeps records in memory: they end with the process")
 		return nil
 	case objstore.KindDisk:
 		if _, err := os.Stat(spec.Dir); errors.Is(err, fs.ErrNotExist) {
-			if err := writable(existing(spec.Dir)); err != nil {
-				e.add(Fail, "bucket", "create the folder for the user that runs the broker", "%s: %v", spec.Dir, err)
+			if err := checkWritable(existingFolder(spec.Dir)); err != nil {
+				e.add(checkFail, "bucket", "create the folder for the user that runs the broker", "%s: %v", spec.Dir, err)
 				return nil
 			}
-			e.add(OK, "bucket", "", "%s does not exist yet: the first start creates it at format level %d", spec.Dir, state.LevelMax)
+			e.add(checkOK, "bucket", "", "%s does not exist yet: the first start creates it at format level %d", spec.Dir, state.LevelMax)
 			return nil
 		}
 		e.space("bucket", spec.Dir)
 	}
 	store, err := anystore.OpenSpec(ctx, spec, anystore.Options{})
 	if err != nil {
-		e.add(Fail, "bucket", "correct --bucket and the credentials", "%v", err)
+		e.add(checkFail, "bucket", "correct --bucket and the credentials", "%v", err)
 		return nil
 	}
 	return store
@@ -312,9 +310,9 @@ func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 	}
 	slices.Sort(took)
 	median := took[probePuts/2]
-	level := OK
+	level := checkOK
 	if median > putWarn {
-		level = Warn
+		level = checkWarn
 	}
 	e.add(level, "store", "use a bucket in a region closer to this machine", "%s: all permissions; PUT median %v, slowest %v", s,
 		median.Round(10*time.Microsecond), took[probePuts-1].Round(10*time.Microsecond))
@@ -327,7 +325,7 @@ func (e *examination) probeList(ctx context.Context, s objstore.Store) bool {
 		e.unusable(s, "LIST", err)
 		return false
 	}
-	e.add(OK, "store", "", "%s: LIST is permitted; nothing is written with --read-only", s)
+	e.add(checkOK, "store", "", "%s: LIST is permitted; nothing is written with --read-only", s)
 	return true
 }
 
@@ -339,27 +337,27 @@ func (e *examination) unusable(s objstore.Store, request string, err error) {
 	} else if errors.Is(err, objstore.ErrNoVerdict) {
 		do = "check the endpoint and the network: the store did not answer"
 	}
-	e.add(Fail, "store", do, "%s: %s: %v", s, request, err)
+	e.add(checkFail, "store", do, "%s: %s: %v", s, request, err)
 }
 
 // policies checks the bucket's lifecycle rules and versioning.
 func (e *examination) policies(ctx context.Context, s *s3.Store) {
 	switch warning, err := s.LifecycleWarning(ctx); {
 	case err != nil:
-		e.add(Warn, "lifecycle", "grant s3:GetLifecycleConfiguration, or check manually that no rule expires objects of the prefix", "rules unknown: %v", err)
+		e.add(checkWarn, "lifecycle", "grant s3:GetLifecycleConfiguration, or check manually that no rule expires objects of the prefix", "rules unknown: %v", err)
 	case warning != "":
-		e.add(Fail, "lifecycle", "remove the rule, or limit it to another prefix: objects of a log never expire", "%s", warning)
+		e.add(checkFail, "lifecycle", "remove the rule, or limit it to another prefix: objects of a log never expire", "%s", warning)
 	default:
-		e.add(OK, "lifecycle", "", "no rule expires or archives objects of the prefix")
+		e.add(checkOK, "lifecycle", "", "no rule expires or archives objects of the prefix")
 	}
 	switch on, err := s.Versioned(ctx); {
 	case err != nil:
-		e.add(Warn, "versioning", "grant s3:GetBucketVersioning, or check manually whether old versions cost money", "unknown: %v", err)
+		e.add(checkWarn, "versioning", "grant s3:GetBucketVersioning, or check manually whether old versions cost money", "unknown: %v", err)
 	case on:
-		e.add(Warn, "versioning", "add a lifecycle rule that expires noncurrent versions and removes expired delete markers",
+		e.add(checkWarn, "versioning", "add a lifecycle rule that expires noncurrent versions and removes expired delete markers",
 			"versioning is on: deleted objects stay and cost money")
 	default:
-		e.add(OK, "versioning", "", "off")
+		e.add(checkOK, "versioning", "", "off")
 	}
 }
 
@@ -368,18 +366,18 @@ func (e *examination) log(ctx context.Context, s objstore.Store) *state.State {
 	st, err := fsck.End(ctx, s, 0)
 	switch {
 	case errors.Is(err, fsck.ErrNoLog):
-		e.add(OK, "log", "", "none yet: the first start creates one at format level %d", state.LevelMax)
+		e.add(checkOK, "log", "", "none yet: the first start creates one at format level %d", state.LevelMax)
 		return nil
 	case errors.Is(err, state.ErrNewer):
-		e.add(Fail, "log", "install the version of Seb in the message", "%v", err)
+		e.add(checkFail, "log", "install the version of Seb in the message", "%v", err)
 		return nil
 	case err != nil:
-		e.add(Fail, "log", "run seb fsck", "%v", err)
+		e.add(checkFail, "log", "run seb fsck", "%v", err)
 		return nil
 	case st.Level < state.LevelMax:
-		e.add(OK, "log", "", "epoch %d, format level %d: a broker of this version raises it to %d ten minutes after its start", st.Pos.Epoch, st.Level, state.LevelMax)
+		e.add(checkOK, "log", "", "epoch %d, format level %d: a broker of this version raises it to %d ten minutes after its start", st.Pos.Epoch, st.Level, state.LevelMax)
 	default:
-		e.add(OK, "log", "", "epoch %d, format level %d", st.Pos.Epoch, st.Level)
+		e.add(checkOK, "log", "", "epoch %d, format level %d", st.Pos.Epoch, st.Level)
 	}
 	return st
 }
@@ -389,7 +387,7 @@ func (e *examination) secrets(ctx context.Context, s objstore.Store, st *state.S
 	const check, file = "secrets", "start the broker with --secrets-key-file FILE; seb secrets init FILE makes one"
 	keys, err := e.cfg.Secrets.Ring()
 	if err != nil {
-		e.add(Fail, check, "correct the file, or get the copy of the key", "%v", err)
+		e.add(checkFail, check, "correct the file, or get the copy of the key", "%v", err)
 		return
 	}
 	if st == nil {
@@ -397,7 +395,7 @@ func (e *examination) secrets(ctx context.Context, s objstore.Store, st *state.S
 	}
 	all, err := fsck.Definitions(ctx, s, st)
 	if err != nil {
-		e.add(Warn, check, "run seb fsck", "triggers cannot be read: %v", err)
+		e.add(checkWarn, check, "run seb fsck", "triggers cannot be read: %v", err)
 		return
 	}
 	readable, missing := 0, map[string]int{}
@@ -410,15 +408,15 @@ func (e *examination) secrets(ctx context.Context, s objstore.Store, st *state.S
 	}
 	switch {
 	case len(missing) > 0:
-		e.add(Warn, check, "start the broker with --secrets-key-file and these keys", "deliveries wait for missing keys (triggers by key): %v", missing)
+		e.add(checkWarn, check, "start the broker with --secrets-key-file and these keys", "deliveries wait for missing keys (triggers by key): %v", missing)
 	case readable > 0 && keys == nil:
-		e.add(Warn, check, file, "secrets of %d triggers are readable in the bucket", readable)
+		e.add(checkWarn, check, file, "secrets of %d triggers are readable in the bucket", readable)
 	case readable > 0:
-		e.add(OK, check, "", "key %s; the leader encrypts the secrets of %d triggers", keys.Active(), readable)
+		e.add(checkOK, check, "", "key %s; the leader encrypts the secrets of %d triggers", keys.Active(), readable)
 	case keys == nil:
-		e.add(OK, check, "", "no key; no trigger has secrets")
+		e.add(checkOK, check, "", "no key; no trigger has secrets")
 	default:
-		e.add(OK, check, "", "key %s", keys.Active())
+		e.add(checkOK, check, "", "key %s", keys.Active())
 	}
 }
 
@@ -427,12 +425,12 @@ func (e *examination) clock(st *state.State, s objstore.Store) {
 	const do = "synchronize the clock: timedatectl set-ntp true, or install chrony"
 	if c, ok := objstore.As[objstore.Clocked](s); ok {
 		if skew, known := c.ClockSkew(); known {
-			level := OK
+			level := checkOK
 			switch {
 			case skew.Abs() > clockSkewMax:
-				level = Fail
+				level = checkFail
 			case skew.Abs() > clockSkewWarn:
-				level = Warn
+				level = checkWarn
 			}
 			e.add(level, "clock", do, "%v from the store's (S3 reports whole seconds)", skew.Round(100*time.Millisecond))
 			return
@@ -440,19 +438,19 @@ func (e *examination) clock(st *state.State, s objstore.Store) {
 	}
 	if st != nil && st.AppendTime > 0 {
 		if last := time.UnixMicro(st.AppendTime); time.Until(last) > clockSkewWarn {
-			e.add(Fail, "clock", do+"; if the log's time is wrong: seb time reset", "the last record of the log is of %s, in the future", last.UTC().Format(time.RFC3339))
+			e.add(checkFail, "clock", do+"; if the log's time is wrong: seb time reset", "the last record of the log is of %s, in the future", last.UTC().Format(time.RFC3339))
 			return
 		}
 	}
 	if synchronized, known := clockSynchronized(); known && !synchronized {
-		e.add(Warn, "clock", do, "the system reports that its clock is not synchronized")
+		e.add(checkWarn, "clock", do, "the system reports that its clock is not synchronized")
 		return
 	}
-	e.add(OK, "clock", "", "%s", time.Now().UTC().Format(time.RFC3339))
+	e.add(checkOK, "clock", "", "%s", time.Now().UTC().Format(time.RFC3339))
 }
 
-// existing returns dir, or the nearest folder above it that exists.
-func existing(dir string) string {
+// existingFolder returns dir, or the nearest folder above it that exists.
+func existingFolder(dir string) string {
 	for {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
 			return dir
@@ -461,7 +459,7 @@ func existing(dir string) string {
 	}
 }
 
-func writable(dir string) error {
+func checkWritable(dir string) error {
 	f, err := os.CreateTemp(dir, ".seb-doctor-*")
 	if err != nil {
 		return err
@@ -469,7 +467,7 @@ func writable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func size(n int64) string {
+func diskSize(n int64) string {
 	if n < 1<<30 {
 		return fmt.Sprintf("%d MiB", n>>20)
 	}
