@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // written is the events that a Sampler selects.
@@ -84,11 +85,11 @@ func (w *written) counted() (events, most int) {
 
 func TestSampler(t *testing.T) {
 	t.Run("a guesser makes two records a minute at most", func(t *testing.T) {
-		const total = 1000 * 60 * 5
+		const total = 100 * 60 * 5
 		w := sampled(t, func(s *audit.Sampler) {
 			for range total {
 				s.Add("192.0.2.0/24", denied(1))
-				time.Sleep(time.Millisecond)
+				time.Sleep(10 * time.Millisecond)
 			}
 		})
 		if events, most := w.counted(); events != total || most > 2 || len(w.events) > 7 || w.dropped != 0 {
@@ -107,11 +108,11 @@ func TestSampler(t *testing.T) {
 		}
 	})
 	t.Run("many sources make a bounded number of records", func(t *testing.T) {
-		const total = 100_000
+		total := sebtest.Runs(100_000, 20_000)
 		w := sampled(t, func(s *audit.Sampler) {
 			for i := range total {
 				s.Add(fmt.Sprint("n", i), denied(1))
-				time.Sleep(time.Millisecond)
+				time.Sleep(100 * time.Second / time.Duration(total))
 			}
 		})
 		if events, most := w.counted(); events+w.dropped != total || most > 60 {

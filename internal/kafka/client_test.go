@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // codecs are the compression codecs of the protocol.
@@ -25,7 +26,7 @@ func TestEveryCodec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := client(t, s, kgo.ProducerBatchCompression(codec))
 			var sent []*kgo.Record
-			for i := range 500 {
+			for i := range sebtest.Runs(500, 100) {
 				r := &kgo.Record{
 					Topic: "codec-" + name, Key: fmt.Appendf(nil, "k%d", i), Value: fmt.Appendf(nil, "value %d of some length, %s", i, name),
 					Headers:   []kgo.RecordHeader{{Key: "h", Value: []byte{byte(i)}}, {Key: "", Value: nil}},

@@ -73,7 +73,7 @@ func TestManyProducersInLittleMemory(t *testing.T) {
 	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Budget = budget.New(16 << 20) })
 	s := serve(t, b, kafka.Options{})
 	ref := topic(t, b, "t", broker.TopicSpec{})
-	const clients, each = 16, 10
+	clients, each := 16, sebtest.Runs(10, 3)
 	large := string(make([]byte, 700_000))
 	var sending sync.WaitGroup
 	for range clients {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"math/rand/v2"
@@ -87,14 +88,10 @@ func history(t *testing.T) *distantStore {
 	s := &distantStore{remoteStore: &remoteStore{Store: objstore.NewMemory()}}
 	n := open(t, Options{Store: s, DataDir: filepath.Join(t.TempDir(), "data"), BatchWait: BatchNone, NoMerge: true})
 	must.NoError(t, n.EnsureTopic(t.Context(), "t"))
+	batch, _ := must.Get2(record.Append(nil, []record.Record{{Value: make([]byte, 100_000), Timestamp: 1}}, record.EncodeOptions{}))(t)
+	object := bytes.Repeat(batch, historyBatches)
 	for range historyObjects {
-		var data []byte
-		for range historyBatches {
-			var err error
-			if data, _, err = record.Append(data, []record.Record{{Value: make([]byte, 100_000), Timestamp: 1}}, record.EncodeOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		data := bytes.Clone(object)
 		sum := must.Get(record.Check(data, record.Limits{}))(t)
 		brokertest.Send(t, n, broker.Append{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1})
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // flippingStore flips a bit in the first answer for each commit object, as a faulty network could.
@@ -50,7 +51,7 @@ func (s *flippingStore) Get(ctx context.Context, key string, r objstore.Range) (
 func TestDamageOnTheWayDoesNotStay(t *testing.T) {
 	t.Parallel()
 	w := newNodeImages(t, "way")
-	for salt := range 6 {
+	for salt := range sebtest.Runs(6, 2) {
 		w.dir = filepath.Join(t.TempDir(), "data")
 		store := &flippingStore{remoteStore: w.bucket.clone(t), salt: salt, seen: map[string]bool{}}
 		var log bytes.Buffer

@@ -30,6 +30,7 @@ func TestSmallDataFolders(t *testing.T) {
 	w := newNodeImages(t, "one")
 	for _, pages := range []int{1, 2, 3, 5, 10, 20, 40, 80} {
 		t.Run(fmt.Sprint(pages), func(t *testing.T) {
+			t.Parallel() // most of them wait
 			w := *w
 			w.t, w.dir = t, filepath.Join(t.TempDir(), "data")
 			mountAt(t, w.dir, fmt.Sprintf("size=%dk", 4*pages))

@@ -269,7 +269,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 	}}))(t)
 	written, left := 0, 0
 	for round := range 6 {
-		for range 150 {
+		for range sebtest.Runs(150, 60) {
 			part := rng.IntN(2)
 			recs := make([]record.Record, 1+rng.IntN(30))
 			for i := range recs {

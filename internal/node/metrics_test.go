@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -61,7 +62,7 @@ func TestMetricsAgreeWithTheLog(t *testing.T) {
 	l := log.begin(t, s)
 	must.Get(l.n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: agreeParts}))(t)
 	l.changes++
-	for run := range 8 {
+	for run := range sebtest.Runs(8, 4) {
 		quiet := run%4 == 0
 		if !quiet {
 			s.SetFaults(faults)

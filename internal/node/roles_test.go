@@ -127,7 +127,7 @@ func TestNodesTakeTurns(t *testing.T) {
 }
 
 func takeTurns(t *testing.T, w *turns) {
-	const settled, rounds = 6, 18
+	settled, rounds := sebtest.Runs(6, 3), sebtest.Runs(18, 9)
 	leader, next := w.nodes[0], w.nodes[1]
 	expr := must.Get(driplang.Parse("a THEN b"))(t)
 	must.Get(leader.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)

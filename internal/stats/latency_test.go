@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // latencyAt returns a Latency that has started, and its class.
@@ -42,7 +43,7 @@ func TestPercentilesAreExact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, _ := latencyAt(t, began)
 			r := rand.New(rand.NewPCG(1, 2))
-			exact := make([]time.Duration, 200_000)
+			exact := make([]time.Duration, sebtest.Runs(200_000, 50_000))
 			for i := range exact {
 				exact[i] = sample(r)
 				l.record(Acks, exact[i], began.Add(time.Duration(i)*time.Millisecond))
@@ -127,11 +128,12 @@ func TestLatencyMemory(t *testing.T) {
 		must.NoError(t, l.Start(class, began))
 		r := rand.New(rand.NewPCG(3, 4))
 		var exact []time.Duration
-		for i := range 300_000 { // over five slices
+		n := sebtest.Runs(300_000, 60_000)
+		for i := range n { // over five slices
 			took := time.Duration(math.Exp(r.Float64()*math.Log(latencyMax.Seconds()*1e6))) * time.Microsecond
 			exact = append(exact, took)
 			for m := range Measure(measures) {
-				l.record(m, took, began.Add(time.Duration(i)*20*time.Millisecond))
+				l.record(m, took, began.Add(time.Duration(i)*6000*time.Second/time.Duration(n)))
 			}
 		}
 		slices.Sort(exact)

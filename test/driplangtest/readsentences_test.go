@@ -28,18 +28,18 @@ func TestSentencesAreRead(t *testing.T) {
 	for _, c := range driplangtest.Cases(t) {
 		if e, err := driplang.Parse(c.Expr); err == nil && !read[e.String()] {
 			read[e.String()] = true
-			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(500, 40), seen); err != nil {
+			if _, err := compareSentence(e, uint64(len(read)), sebtest.Runs(500, 20), seen); err != nil {
 				t.Errorf("case %s: %v", c.ID, err)
 			}
 		}
 	}
 	for i, text := range rare {
-		if _, err := compareSentence(parse(t, text), uint64(i), sebtest.Runs(500, 100), seen); err != nil {
+		if _, err := compareSentence(parse(t, text), uint64(i), sebtest.Runs(500, 50), seen); err != nil {
 			t.Error(err)
 		}
 	}
 	valid, both, traces := uint64(0), uint64(0), *tracesFlag/sebtest.Runs(1, 2)
-	trees := *treesFlag / uint64(sebtest.Runs(1, 3))
+	trees := *treesFlag / uint64(sebtest.Runs(1, 6))
 	for seed := *firstFlag; valid < trees; seed++ {
 		c := driplangtest.Random(seed)
 		c.Rich = seed%4 > 0

@@ -14,7 +14,7 @@ import (
 
 func TestInvariantsHold(t *testing.T) {
 	for mode, seeds := range map[model.Mode]int{model.Calm: 48, model.Sleepy: 48, model.Chaos: 32, model.Loopback: 48} {
-		seeds = sebtest.Runs(seeds, seeds/4)
+		seeds = sebtest.Runs(seeds, seeds/8)
 		t.Run(string(mode), func(t *testing.T) {
 			var total model.Stat
 			for n := range seeds {

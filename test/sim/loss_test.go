@@ -100,7 +100,7 @@ func TestStarts(t *testing.T) {
 		t.Skip("TestSeeds runs seeds")
 	}
 	ran, total := seeds(t, func(i uint64) uint64 { return sim.Starts + 1 + i }, func(_ int, total sim.Stats) bool {
-		return total.Together >= sebtest.Runs(*startsFlag, min(*startsFlag, 20))
+		return total.Together >= sebtest.Runs(*startsFlag, min(*startsFlag, 10))
 	})
 	t.Logf("%d seeds, %.1f virtual hours, %d starts, %d of them concurrent, %d objects collected, %d leaders: %+v",
 		ran, virtualHours(total), total.Starts, total.Together, total.Deleted, total.Leaders, total)

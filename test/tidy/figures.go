@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"go/ast"
@@ -96,7 +97,7 @@ func number(text string) (value float64, ok bool) {
 func (t *Tree) constant(dir, name string) constant.Value {
 	definition := regexp.MustCompile(`(?:\b` + name + `(?: +[\w.]+)?(?: *=|:)|&\w+\.` + name + `,) *(?:cmp\.Or\([\w.]+, )?([^,\n}]+)`)
 	for _, g := range t.in(dir) {
-		if g.test {
+		if g.test || !bytes.Contains(t.files[g.path], []byte(name)) {
 			continue
 		}
 		for _, m := range definition.FindAllSubmatch(t.files[g.path], -1) {

@@ -42,7 +42,7 @@ func prose(text []byte) []string {
 	lines := strings.Split(string(text), "\n")
 	inside := false
 	for i, line := range lines {
-		edge := fence.MatchString(line)
+		edge := containsAny(line, "```", "~~~") && fence.MatchString(line)
 		if edge {
 			inside = !inside
 		}
@@ -54,6 +54,9 @@ func prose(text []byte) []string {
 }
 
 func targets(line string) []string {
+	if !containsAny(line, "](", "]:") {
+		return nil
+	}
 	line = codeSpan.ReplaceAllString(line, "code")
 	var all []string
 	for _, m := range inlineLink.FindAllStringSubmatch(line, -1) {
@@ -95,8 +98,10 @@ func anchors(text []byte) map[string]bool {
 	names := make(map[string]bool)
 	count := make(map[string]int)
 	for _, line := range prose(text) {
-		for _, m := range anchorTag.FindAllStringSubmatch(line, -1) {
-			names[m[1]] = true
+		if containsAny(line, "<a") {
+			for _, m := range anchorTag.FindAllStringSubmatch(line, -1) {
+				names[m[1]] = true
+			}
 		}
 		m := heading.FindStringSubmatch(line)
 		if m == nil {

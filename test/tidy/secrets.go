@@ -25,7 +25,7 @@ func checkSecrets(t *Tree) []Finding {
 		}
 		for i, line := range strings.Split(string(t.files[g.path]), "\n") {
 			line, _, _ = strings.Cut(line, "//")
-			if !containsAny(line, "==", "!=", "Equal", "Compare") {
+			if !containsAny(line, "==", "!=", "Equal", "Compare") || !containsAny(line, "Key", "Token", "secret", "assword", "Reveal", "Auth") {
 				continue
 			}
 			for _, compared := range secretCompared.FindAllString(line, -1) {

@@ -16,6 +16,9 @@ func checkTestNames(t *Tree) []Finding {
 	declared := t.tests()
 	var found []Finding
 	t.eachLine(".md", func(name string, line int, text string) {
+		if !containsAny(text, "Test", "Fuzz") {
+			return
+		}
 		for _, m := range testName.FindAllStringSubmatch(text, -1) {
 			if pkg := m[1]; !declared[m[2]] || pkg != "" && !declared[pkg+"."+m[2]] {
 				found = append(found, Finding{Rule: "test-name", Path: name, Line: line, Name: m[0], Text: fmt.Sprintf("test %s does not exist", m[0])})

@@ -88,7 +88,7 @@ func (l *list) Next() (*record.Record, *api.Problem) {
 // TestEncoderReturnsInput checks that records of all shapes, distributed over partitions, are in
 // the batches unchanged.
 func TestEncoderReturnsInput(t *testing.T) {
-	for seed := range uint64(sebtest.Runs(10, 4)) {
+	for seed := range uint64(sebtest.Runs(10, 5)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		some := func(n int) []byte {
 			if rnd.IntN(8) == 0 {
@@ -101,7 +101,7 @@ func TestEncoderReturnsInput(t *testing.T) {
 			return b
 		}
 		var in list
-		for range 1 + rnd.IntN(4000) {
+		for range 1 + rnd.IntN(sebtest.Runs(4000, 1000)) {
 			r := record.Record{Timestamp: rnd.Int64N(1 << 45), Key: some(20), Value: some([]int{2, 20, 400}[rnd.IntN(3)])}
 			if rnd.IntN(500) == 0 {
 				r.Value = make([]byte, rnd.IntN(2<<20))
@@ -118,7 +118,7 @@ func TestEncoderReturnsInput(t *testing.T) {
 			want[p] = append(want[p], fmt.Sprint(show(&in[i]), in[i].Timestamp))
 		}
 		m, class := newMemory(1 << 30)
-		e := Encoder{Memory: m, Partition: -1, Partitions: partitions, Codec: record.Compression(rnd.IntN(5)), RecordsMax: len(in)}
+		e := Encoder{Memory: m, Partition: -1, Partitions: partitions, Codec: record.Compression(seed % 5), RecordsMax: len(in)}
 		out, err := e.Encode(&in)
 		must.NoErrorf(t, err, "seed %d", seed)
 		for _, o := range out {

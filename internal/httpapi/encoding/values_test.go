@@ -15,14 +15,14 @@ import (
 // sizes.
 func TestValuesOrder(t *testing.T) {
 	total := budget.New(64 << 20)
+	whole, scratch := make([]byte, 4<<20), make([]byte, 40<<10)
 	for seed := range uint64(200) {
 		m := &budget.Arena{Class: total.Class(budget.Fetch), Buffers: total.Buffers()}
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var v Values
 		var want []byte
 		var sizes []int
-		source := make([]byte, 4<<20)
-		scratch := make([]byte, 40<<10)
+		source := whole
 		for i := range 1 + rng.IntN(300) {
 			value := source[:rng.IntN(1+rng.IntN(8<<10))]
 			volatile := rng.IntN(8) > 0

@@ -52,9 +52,12 @@ func TestStartsDoNotGrowTheState(t *testing.T) {
 		l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: max(0, int64(i)-5)}}, entry(1, 0, int64(i), 1))
 		l.named()
 		l.next()
+		if i < 100 || i%50 > 0 {
+			continue
+		}
 		if n := len(state.EncodeSnapshot(l.s)); i == 100 {
 			size = n
-		} else if i > 100 && n > size+64 {
+		} else if n > size+64 {
 			t.Fatalf("after %d starts a snapshot is %d bytes, after 100 it was %d", i, n, size)
 		}
 	}

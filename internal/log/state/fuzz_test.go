@@ -365,9 +365,10 @@ func FuzzDecodeSnapshot(f *testing.F) {
 func TestSnapshotWithHugeClaim(t *testing.T) {
 	z, err := zstd.NewWriter(nil)
 	must.NoError(t, err)
+	bomb := z.EncodeAll(make([]byte, 64<<20), nil)
 	for _, claim := range []uint64{100, 1 << 20, 512 << 20, math.MaxUint64} {
 		for name, body := range map[string][]byte{
-			"a bomb":      z.EncodeAll(make([]byte, 64<<20), nil),
+			"a bomb":      bomb,
 			"a claim":     []byte("\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x30" + strings.Repeat("\x00", 31)),
 			"a few bytes": []byte("nothing"),
 		} {

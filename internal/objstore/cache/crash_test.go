@@ -223,7 +223,7 @@ func TestCrashImages(t *testing.T) {
 		step = 1
 	}
 	for i, files := range c.images {
-		if i%sebtest.Runs(1, 12) > 0 {
+		if i%sebtest.Runs(1, 24) > 0 {
 			continue
 		}
 		c.try(fmt.Sprintf("step %d", i), files)
@@ -413,7 +413,7 @@ func TestEveryDiskCallFails(t *testing.T) {
 	}
 	dir := filepath.Join(memoryDir(t), "cache")
 	faults := []error{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EROFS}
-	for n := 1; n <= steps; n += sebtest.Runs(1, 5) {
+	for n := 1; n <= steps; n += sebtest.Runs(1, 9) {
 		for _, forever := range []bool{false, true} {
 			at := 0
 			script(t, dir, func(string) error {

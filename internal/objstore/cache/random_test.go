@@ -20,7 +20,7 @@ import (
 // are stored and deleted, the cache is closed and reopened, and its files are damaged. Both results
 // are always equal, and the folder never exceeds its bound.
 func TestReadsMatchTheBucket(t *testing.T) {
-	for seed := range uint64(sebtest.Runs(40, 8)) {
+	for seed := range uint64(sebtest.Runs(40, 3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			for range 150 {
@@ -204,7 +204,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 	for worker := range 8 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(7, uint64(worker)))
-			for range sebtest.Runs(150, 40) {
+			for range sebtest.Runs(150, 20) {
 				key := fmt.Sprint(rnd.IntN(6))
 				switch rnd.IntN(10) {
 				case 0:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func newTrial(t *testing.T, expr string, limit int64) *Trial {
@@ -37,7 +38,7 @@ func (t *Trial) addEvent(entity, offset int, name string) error {
 }
 
 func TestTrialMemory(t *testing.T) {
-	const limit = 16 << 20
+	limit := int64(sebtest.Runs(16<<20, 6<<20))
 	before := heap()
 	x := newTrial(t, "A THEN (NOT B WITHIN 7 days)", limit)
 	n := 0
@@ -52,7 +53,7 @@ func TestTrialMemory(t *testing.T) {
 		must.NoError(t, x.addEvent(i, n+i, "B"))
 	}
 	must.NoError(t, x.Finish(int64(8*24*3600*1000)))
-	if x.Entities != most || most < 20_000 || x.Firings != 0 || x.Waiting != 0 {
+	if x.Entities != most || int64(most) < limit/840 || x.Firings != 0 || x.Waiting != 0 {
 		t.Errorf("%d entities of %d, %d firings, %d waiting", x.Entities, most, x.Firings, x.Waiting)
 	}
 	runtime.KeepAlive(x)
