@@ -67,7 +67,7 @@ func TestLargestStates(t *testing.T) {
 	} {
 		p := compile(t, text)
 		m := New(p)
-		for i := range events {
+		for i := range events / uint64(sebtest.Runs(1, 3)) {
 			m.Step(p.Match("A", nil), int64(i), i*0x9e3779b97f4a7c15)
 		}
 		state := m.AppendState(nil)
@@ -116,7 +116,8 @@ func TestLoadRefuses(t *testing.T) {
 func TestInstancesAreBounded(t *testing.T) {
 	p := compile(t, "A THEN ((B AND NOT C) WITHIN 20 days)")
 	m := New(p)
-	for i := range int64(3 * MaxInstances) {
+	n := int64(sebtest.Runs(3, 2) * MaxInstances)
+	for i := range n {
 		m.Step(p.Match("A", nil), i, uint64(i))
 	}
 	state := m.AppendState(nil)
@@ -127,7 +128,7 @@ func TestInstancesAreBounded(t *testing.T) {
 	if err := fresh.Load(state); err != nil || !fresh.Degraded() || fresh.Instances() != MaxInstances {
 		t.Errorf("%v: %d instances", err, fresh.Instances())
 	}
-	fresh.Step(p.Match("B", nil), 3*MaxInstances, 1)
+	fresh.Step(p.Match("B", nil), n, 1)
 	// The oldest and the newest instance are kept.
 	if at, ok := fresh.Next(); !ok || at != 20*day {
 		t.Errorf("next %d, %v", at, ok)

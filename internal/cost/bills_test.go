@@ -41,7 +41,7 @@ func setting(t *testing.T, text string) cost.Setting {
 // nevertheless.
 func TestMonth(t *testing.T) {
 	const day = 24 * time.Hour
-	dense := costsim.Pattern{Name: "a record each second", Of: func(seed uint64) costsim.Traffic { return costsim.Steady(seed, 1, 500) }}
+	dense := costsim.Pattern{Name: "a record every two seconds", Of: func(seed uint64) costsim.Traffic { return costsim.Steady(seed, 0.5, 500) }}
 	r, err := costsim.Month(dense, setting(t, "5USD/month"), put, 30*day)
 	must.NoError(t, err)
 	if got := costsim.Dollars(r.Puts); got > 5.05 || got < 4.9 || r.Exceeded > 0.001 {

@@ -360,6 +360,7 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 // TestSlowRequestsAreEvicted: a large request that arrives slowly loses its memory and its
 // connection when another request waits for memory.
 func TestSlowRequestsAreEvicted(t *testing.T) {
+	t.Parallel()
 	s := start(t, framed.Options{})
 	held := must.Get(s.class.Reserve(s.class.Limit() - 1_000_000))(t)
 	defer held.Release()
@@ -426,6 +427,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 // TestConnectionsAreLimited: at the limit a new connection replaces the oldest unauthenticated one,
 // or is closed, which is logged once a minute.
 func TestConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
 	var log sebtest.Log
 	s := start(t, framed.Options{Connections: 2, Logger: log.Logger()})
 	authenticated, stranger := s.dial(t), s.dial(t)

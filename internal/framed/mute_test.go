@@ -42,6 +42,7 @@ func muted(t *testing.T) (*server, *peer) {
 }
 
 func TestMutedConnection(t *testing.T) {
+	t.Parallel()
 	t.Run("continues when the quota changes, and others are not muted", func(t *testing.T) {
 		s, p := muted(t)
 		s.dial(t).asks(keyEcho, 7)

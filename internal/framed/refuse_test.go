@@ -47,6 +47,7 @@ func TestRefusals(t *testing.T) {
 // TestLargeRequests: clients that announce large requests and do not send them use a part of the
 // memory. Others get the rest, and their turn.
 func TestLargeRequests(t *testing.T) {
+	t.Parallel()
 	const size = 300_000
 	s := start(t, framed.Options{LargeBytes: 2*size + 100, Step: time.Minute})
 	for range 4 {

@@ -71,6 +71,7 @@ func TestTLSAnswers(t *testing.T) {
 // TestSlowHandshakes: a client that does not complete its TLS handshake in time is disconnected,
 // and makes room for others before.
 func TestSlowHandshakes(t *testing.T) {
+	t.Parallel()
 	short := 50 * time.Millisecond
 	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "an endless one": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
 		for which, o := range map[string]framed.Options{"step": {Step: short}, "trust": {AuthTimeout: short}} {
@@ -127,6 +128,7 @@ func TestSlowHandshakes(t *testing.T) {
 // TestTLSClientThatDoesNotRead: a client that does not read its answers is disconnected, and
 // closing its connection does not block.
 func TestTLSClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
 	s, config := startTLS(t, framed.Options{Step: 200 * time.Millisecond})
 	var c *tls.Conn
 	sebtest.Eventually(t, "a handshake takes less than a step", func() (done bool) {

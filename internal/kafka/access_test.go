@@ -202,26 +202,29 @@ func TestRightsOfEveryKey(t *testing.T) {
 				return r
 			}
 			lower := func(s string) string { return string([]byte(s)[0]|0x20) + "-" + itoa(int(k.Key)) }
-			as := func(name string, rules []access.Rule) *raw {
-				id := lower(id) + name
-				return g.dialAs(id, g.token(id, rules...))
+			id = lower(id)
+			for _, rules := range [][]access.Rule{right, wrong} {
+				for i := range rules {
+					rules[i].Principal = id
+				}
 			}
+			holder := g.dialAs(id, g.token(id, wrong...))
 			hides := k.Key == kmsg.ListGroups // a list without what may not be seen
 			if got := g.dialAs("nothing", nothing).ask(request(), version); denied(got) == hides {
 				t.Errorf("without a right: %+v", got)
 			}
-			if got := as("-other", wrong).ask(request(), version); denied(got) == hides {
+			if got := holder.ask(request(), version); denied(got) == hides {
 				t.Errorf("with a right to other names: %+v", got)
 			}
-			revoked := as("-right", right)
-			if got := revoked.ask(request(), version); denied(got) {
+			must.NoError(t, g.a.ChangeRules(t.Context(), g.a.Root(), right, wrong))
+			if got := holder.ask(request(), version); denied(got) {
 				t.Errorf("with the right: %+v", got)
 			}
 			if got := dial(t, g.served).ask(request(), version); denied(got) {
 				t.Errorf("with the root key: %+v", got)
 			}
-			must.NoError(t, g.a.RevokeToken(t.Context(), lower(id)+"-right"))
-			for name, c := range map[string]*raw{"no key": unauthenticated(t, g.served), "revoked": revoked} {
+			must.NoError(t, g.a.RevokeToken(t.Context(), id))
+			for name, c := range map[string]*raw{"no key": unauthenticated(t, g.served), "revoked": holder} {
 				_, _ = c.Write(c.encode(request(), version)) // the connection may have ended
 				t.Log(name)
 				c.ended()

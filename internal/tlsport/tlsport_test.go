@@ -61,6 +61,7 @@ func echo(t *testing.T, files tlsport.Files, l *sebtest.Log) (address string) {
 // TestCertificateReload changes the files in place, by rename, and one after the other. An invalid
 // pair is not used, and is logged once.
 func TestCertificateReload(t *testing.T) {
+	t.Parallel()
 	authority := testenv.NewAuthority(t)
 	files := authority.Files(t, t.TempDir(), testenv.Leaf{})
 	var l sebtest.Log

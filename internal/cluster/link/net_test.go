@@ -184,13 +184,13 @@ func TestSilenceEndsALink(t *testing.T) {
 func TestAnIdleLinkStays(t *testing.T) {
 	t.Parallel()
 	store := objstore.NewMemory()
-	quick := func(o *link.Options) { o.Times.Idle, o.Times.Dead = 50*time.Millisecond, 5*time.Second }
+	quick := func(o *link.Options) { o.Times.Idle, o.Times.Dead = 50*time.Millisecond, 3*time.Second }
 	a, b := newEnd(t, store, 1, quick), newEnd(t, store, 2, quick)
 	pair(t, a, b)
 	select {
 	case ev := <-a.events:
 		t.Errorf("%+v", ev)
-	case <-time.After(6 * time.Second):
+	case <-time.After(3500 * time.Millisecond):
 	}
 }
 
