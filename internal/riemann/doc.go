@@ -20,5 +20,6 @@
 //	submit               session.store, in the order of the messages of a connection
 //	wait, answer         session.finish
 //
-// Package framed serves the connections. An Index answers queries.
+// Package framed serves the connections. An Index answers queries. Dashboards serves subscriptions to
+// it over HTTP.
 package riemann

@@ -63,7 +63,7 @@ func TestSmallGroups(t *testing.T) {
 func TestFloodOfInvalidDatagrams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, start := quietGathered(), time.Now()
-		for _, msg := range [][]byte{{}, bytes.Repeat([]byte{0x0b}, DatagramMax), make([]byte, DatagramMax+1), query("true")} {
+		for _, msg := range [][]byte{{}, bytes.Repeat([]byte{0x0b}, DatagramMax), make([]byte, DatagramMax+1), asking("true")} {
 			begin := time.Now()
 			for sent := int64(0); sent < 4*g.rate; sent += datagramCost + int64(len(msg)) {
 				_ = g.add(t.Context(), msg, "")

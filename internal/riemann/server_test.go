@@ -28,8 +28,8 @@ func numbered(i int) []byte {
 	return named(fmt.Sprintf("h%d", i%7), "s", sint(fieldMetricInt, int64(i)))
 }
 
-// query is a message with a query.
-func query(text string) []byte { return sub(fieldQuery, str(fieldString, text)) }
+// asking is a message with a query.
+func asking(text string) []byte { return sub(fieldQuery, str(fieldString, text)) }
 
 // committed is an Index that answers with the number of events that are committed.
 type committed struct{ s *server }
@@ -73,7 +73,7 @@ func TestEventsAreStored(t *testing.T) {
 	if a := p.ask(numbered(3)); !a.ok {
 		t.Errorf("after a malformed message: %+v", a)
 	}
-	if a := p.ask(query("true")); a.ok || !strings.Contains(a.fault, "no index") {
+	if a := p.ask(asking("true")); a.ok || !strings.Contains(a.fault, "no index") {
 		t.Errorf("a query without an index: %+v", a)
 	}
 	check.Equalf(t, s.counter("seb_riemann_events_total"), 3, "events counted")
@@ -93,9 +93,9 @@ func TestPipelining(t *testing.T) {
 				m := numbered(i)
 				switch i % 8 {
 				case 3:
-					m = query("q")
+					m = asking("q")
 				case 5:
-					m = join(query("q"), m)
+					m = join(asking("q"), m)
 				case 6:
 					m = []byte{0x32, 9}
 				}
@@ -136,10 +136,10 @@ func TestPipelining(t *testing.T) {
 			if len(values) != stored || !slices.IsSortedFunc(values, func(a, b string) int { return numberIn(a) - numberIn(b) }) {
 				t.Errorf("%d records, want %d in order: %q", len(values), stored, values)
 			}
-			if a := p.ask(query("bad")); a.ok || a.fault != "parse error: no such field" {
+			if a := p.ask(asking("bad")); a.ok || a.fault != "parse error: no such field" {
 				t.Errorf("%+v", a)
 			}
-			if a := p.ask(query(strings.Repeat("x", QueryMax+1))); a.ok || !strings.Contains(a.fault, "limit 4096") {
+			if a := p.ask(asking(strings.Repeat("x", QueryMax+1))); a.ok || !strings.Contains(a.fault, "limit 4096") {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -196,7 +196,7 @@ func TestUnreadAnswers(t *testing.T) {
 	index := &large{}
 	s := start(t, func(c *setup) { c.o.Index, c.o.Step = index, 100*time.Millisecond })
 	p := s.dial()
-	m := riemanntest.WithLength(query("q"))
+	m := riemanntest.WithLength(asking("q"))
 	for n := 0; ; n++ {
 		if _, err := p.Write(m); err != nil {
 			break // closed
@@ -300,11 +300,11 @@ func TestListenerToken(t *testing.T) {
 	if a := p.ask(numbered(1)); !a.ok {
 		t.Errorf("%+v", a)
 	}
-	if a := p.ask(query("q")); a.ok || !strings.Contains(strings.ToLower(a.fault), "read on topic riemann") {
+	if a := p.ask(asking("q")); a.ok || !strings.Contains(strings.ToLower(a.fault), "read on topic riemann") {
 		t.Errorf("without the right to read: %+v", a)
 	}
 	s.permit(access.Read, DefaultTopic)
-	if a := p.ask(query("q")); !a.ok {
+	if a := p.ask(asking("q")); !a.ok {
 		t.Errorf("%+v", a)
 	}
 	sebtest.Eventually(t, "the denials are audited", func() bool {
@@ -366,7 +366,7 @@ func TestAcknowledgement(t *testing.T) {
 				}
 				_ = p.SetReadDeadline(time.Now().Add(time.Minute))
 			}
-			p.send(query("q"))
+			p.send(asking("q"))
 			close(gate)
 			if !received {
 				if a := p.receive(); !a.ok {

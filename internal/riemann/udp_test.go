@@ -43,7 +43,7 @@ func TestDatagrams(t *testing.T) {
 	largest := named("h", "s", str(fieldDescription, strings.Repeat("x", DatagramMax-12)))
 	must.Equalf(t, len(largest), DatagramMax, "bytes")
 	for _, b := range [][]byte{
-		numbered(1), largest, append(largest, 0), {0x32, 9}, bytes.Repeat([]byte{0x0b}, DatagramMax), {}, query("true"), riemanntest.Message(50),
+		numbered(1), largest, append(largest, 0), {0x32, 9}, bytes.Repeat([]byte{0x0b}, DatagramMax), {}, asking("true"), riemanntest.Message(50),
 	} {
 		datagramTo(t, c, b)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/riemann"
 	"github.com/sebbroker/seb/internal/riemann/index"
-	"github.com/sebbroker/seb/internal/riemann/web"
 	"github.com/sebbroker/seb/internal/tlsport"
 	"github.com/sebbroker/seb/internal/trigger"
 )
@@ -208,7 +207,7 @@ func (s *Server) warnAnonymous() {
 // one do nothing.
 type riemannWeb struct {
 	listener net.Listener
-	server   *web.Server // nil before start
+	server   *riemann.Dashboards // nil before start
 }
 
 // listenRiemannWeb listens, or returns nil without an address.
@@ -235,7 +234,7 @@ func (x *riemannWeb) start(s *Server) {
 		return
 	}
 	memory := s.node.Budget().Class(budget.Fetch)
-	x.server = web.New(web.Options{
+	x.server = riemann.NewDashboards(riemann.DashboardOptions{
 		Index: s.node.Riemann(), Memory: memory, Subscriptions: int(min(subscriptionsMax, max(4, memory.Limit()/subscriptionBytes))),
 		Admit: func(r *http.Request) bool {
 			same, admitted := httpapi.KnownOrigin(r, s.cfg.HTTP.Origins.List())
@@ -251,8 +250,8 @@ func (x *riemannWeb) start(s *Server) {
 	})
 }
 
-// authorizeSubscriber implements web.Options.Authorize. A client has the rights of its certificate, or
-// else those of the listener's token.
+// authorizeSubscriber implements riemann.DashboardOptions.Authorize. A client has the rights of its
+// certificate, or else those of the listener's token.
 func (s *Server) authorizeSubscriber(ctx context.Context, conn net.Conn, end func()) (stop func(), err error) {
 	remote, topic := conn.RemoteAddr().String(), s.cfg.Riemann.Topic
 	who, token := s.auth.Root(), s.cfg.Riemann.Token.Reveal()

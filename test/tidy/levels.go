@@ -52,7 +52,6 @@ var levels = map[string]int{
 	"internal/localdb/snapshot": 2,
 	"internal/riemann/query":    0,
 	"internal/riemann/index":    3,
-	"internal/riemann/web":      4,
 	"internal/trigger/rule":     2,
 	"internal/trigger/store":    3,
 

@@ -1,4 +1,4 @@
-package web
+package riemann
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/sebbroker/seb/internal/riemann/query"
 )
 
-// Options configure New. Index and Memory are required; a zero value of another field means its
-// default.
-type Options struct {
+// DashboardOptions configure NewDashboards. Index and Memory are required; a zero value of another
+// field means its default.
+type DashboardOptions struct {
 	Index  *index.Index
 	Memory *budget.Class // of the answers
 	// Admit reports whether a page of a request's origin may subscribe, and whether the request
@@ -33,9 +33,17 @@ type Options struct {
 	Logger          *slog.Logger // nil: discards
 }
 
-// Server serves subscriptions. Its methods may be called concurrently.
-type Server struct {
-	o     Options
+// Dashboards serves the two subscriptions of riemann-dash to the index of Riemann events:
+//
+//	GET /index?query=Q                 server-sent events
+//	GET /index?subscribe=true&query=Q  WebSocket; without subscribe=true it ends after the index
+//
+// Each message is an event as JSON: first all in the index that match, then those that come. The
+// listener has no keys. It serves web pages of the origins that its options admit.
+//
+// Its methods may be called concurrently.
+type Dashboards struct {
+	o     DashboardOptions
 	http  *http.Server
 	slots chan struct{}
 	stop  context.CancelFunc
@@ -54,12 +62,12 @@ const (
 	answerCopies = 3
 )
 
-// New returns a server, which serves after Serve.
-func New(o Options) *Server {
+// NewDashboards returns a server, which serves after Serve.
+func NewDashboards(o DashboardOptions) *Dashboards {
 	o.Subscriptions = cmp.Or(o.Subscriptions, 64)
 	o.Step, o.Heartbeat = cmp.Or(o.Step, 15*time.Second), cmp.Or(o.Heartbeat, 15*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{o: o, slots: make(chan struct{}, o.Subscriptions)}
+	s := &Dashboards{o: o, slots: make(chan struct{}, o.Subscriptions)}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	mux := http.NewServeMux()
@@ -75,7 +83,7 @@ func New(o Options) *Server {
 }
 
 // Serve serves until Close. It returns nil after Close.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Dashboards) Serve(l net.Listener) error {
 	if err := s.http.Serve(&limited{l, make(chan struct{}, connectionsPer*s.o.Subscriptions)}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -83,7 +91,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Close ends the subscriptions and closes all connections. It may be called twice.
-func (s *Server) Close() error {
+func (s *Dashboards) Close() error {
 	s.stop()
 	err := s.http.Close()
 	s.wg.Wait()
@@ -95,7 +103,7 @@ type connKey struct{}
 
 // authorize returns the request with a context that ends with the client's right to subscribe, and
 // what frees it.
-func (s *Server) authorize(r *http.Request) (*http.Request, func(), *refusal) {
+func (s *Dashboards) authorize(r *http.Request) (*http.Request, func(), *refusal) {
 	if s.o.Authorize == nil {
 		return r, func() {}, nil
 	}
@@ -114,7 +122,7 @@ type refusal struct {
 	text   string
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+func (s *Dashboards) serve(w http.ResponseWriter, r *http.Request) {
 	s.wg.Add(1)
 	defer s.wg.Done()
 	if why := s.subscribe(w, r); why != nil {
@@ -123,7 +131,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // subscribe serves a subscription, or returns why it does not.
-func (s *Server) subscribe(w http.ResponseWriter, r *http.Request) *refusal {
+func (s *Dashboards) subscribe(w http.ResponseWriter, r *http.Request) *refusal {
 	if s.o.Admit != nil && !s.o.Admit(r) {
 		return &refusal{http.StatusForbidden, "pages of this origin may not subscribe; --cors-origin names those that may"}
 	}
@@ -174,7 +182,7 @@ func (s *Server) subscribe(w http.ResponseWriter, r *http.Request) *refusal {
 		return &refusal{http.StatusServiceUnavailable, err.Error()}
 	}
 	defer sub.Close()
-	f := feed{Server: s, first: first, sub: sub, began: memory.Release}
+	f := feed{Dashboards: s, first: first, sub: sub, began: memory.Release}
 	if socket {
 		return f.socket(w, r)
 	}
@@ -184,7 +192,7 @@ func (s *Server) subscribe(w http.ResponseWriter, r *http.Request) *refusal {
 
 // feed is an open subscription.
 type feed struct {
-	*Server
+	*Dashboards
 	first [][]byte // the events that were in the index
 	sub   *index.Subscription
 	began func() // frees the memory of first; may be called again
