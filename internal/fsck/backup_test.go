@@ -24,6 +24,7 @@ import (
 
 // TestBackupOfViews: a restore point holds the newest copy of each view that is not ahead of it.
 func TestBackupOfViews(t *testing.T) {
+	t.Parallel()
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 1000)
 	settled(t, from)
@@ -51,6 +52,7 @@ func TestBackupOfViews(t *testing.T) {
 // TestVersionedBucket: old versions of deleted objects have no effect, because each name is used
 // once.
 func TestVersionedBucket(t *testing.T) {
+	t.Parallel()
 	server := testenv.S3ForTest(t, "--versioning-dir", t.TempDir())
 	client := awss3.New(awss3.Options{
 		Region: "us-east-1", BaseEndpoint: &server.Endpoint, UsePathStyle: true,
@@ -92,6 +94,7 @@ func nonceOf(t testing.TB, s objstore.Store, epoch uint32) record.ID {
 // TestBackupsSideBySide: pruning leaves the objects that another backup has transferred so far, and
 // deletes those of dropped restore points.
 func TestBackupsSideBySide(t *testing.T) {
+	t.Parallel()
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
 	settled(t, from)

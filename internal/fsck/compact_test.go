@@ -108,7 +108,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 	}
 	want := []fsck.Records{{Topic: "c", From: 0, To: 12}}
 	for at := range sound {
-		if epochs[at] {
+		if epochs[at] || at%sebtest.Runs(1, 7) != 0 {
 			continue
 		}
 		damaged := slices.Clone(sound)

@@ -114,6 +114,7 @@ func TestBackup(t *testing.T) {
 // TestBackupOfABusyBroker: each backup holds every record acknowledged before it, while a broker
 // writes, merges and collects.
 func TestBackupOfABusyBroker(t *testing.T) {
+	t.Parallel()
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	b := open(t, options(from, 4))
 	create(t, b, "a", 2)
@@ -166,6 +167,7 @@ func TestBackupOfABusyBroker(t *testing.T) {
 // TestStartsWithoutTheSnapshotOfARecovery: the snapshot at the cut is the newest, and a broker
 // leads at once.
 func TestStartsWithoutTheSnapshotOfARecovery(t *testing.T) {
+	t.Parallel()
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
 	settled(t, from)
@@ -293,6 +295,7 @@ func interrupted(t *testing.T, name string, to objstore.Store, first state.Posit
 // TestCopy: the copy continues the log without a gap. Copy fences the source before the second
 // pass.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
 	b := open(t, options(from, 4))
@@ -382,6 +385,7 @@ func TestCopiesAreRefused(t *testing.T) {
 // TestBackupOfManyEpochs: the state forgets epochs without records. The copy holds their SEALs and
 // not their garbage.
 func TestBackupOfManyEpochs(t *testing.T) {
+	t.Parallel()
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
 	for range 40 {

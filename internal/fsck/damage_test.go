@@ -137,6 +137,7 @@ func one(t *testing.T, s objstore.Store, key string, f func([]byte) []byte) []st
 }
 
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	for _, snapshotSlots := range []int{1000, 4} {
 		for _, d := range damages {
 			t.Run(strings.ReplaceAll(d.name, " ", "_")+map[int]string{1000: "", 4: "_with_snapshots"}[snapshotSlots], func(t *testing.T) {
@@ -382,6 +383,7 @@ func readable(t *testing.T, b *broker.Broker) (n int64) {
 
 // TestRepairBesideABroker: fsck deletes no object if a leader writes during the check.
 func TestRepairBesideABroker(t *testing.T) {
+	t.Parallel()
 	s := objstore.NewMemory()
 	live(t, s, 4)
 	orphans(t, s)

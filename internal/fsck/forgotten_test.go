@@ -73,6 +73,7 @@ func sealsOfForgotten(t *testing.T, s objstore.Store) []string {
 
 // TestForgottenEpochs: the SEALs of epochs that no snapshot knows are found and linked.
 func TestForgottenEpochs(t *testing.T) {
+	t.Parallel()
 	s := manyStarts(t)
 	if n := len(newest(t, s).Epochs); n > state.EpochsKept+2 {
 		t.Fatalf("the state knows %d epochs", n)
@@ -116,6 +117,7 @@ func TestDamageInForgottenEpochs(t *testing.T) {
 // TestOrphansInForgottenEpochs: DATA in flight at the end of its epoch is garbage. SEALs always
 // stay.
 func TestOrphansInForgottenEpochs(t *testing.T) {
+	t.Parallel()
 	s := manyStarts(t)
 	st := newest(t, s)
 	old := must.Get(record.DecodeHead(read(t, s, sealsOfForgotten(t, s)[5])[:record.HeadSize]))(t)

@@ -89,6 +89,7 @@ func TestNoLog(t *testing.T) {
 
 // TestFaultyStore: dropped responses and truncated reads are not damage.
 func TestFaultyStore(t *testing.T) {
+	t.Parallel()
 	s := objstore.NewMemory()
 	live(t, s, 4)
 	rates := storetest.Rates{storetest.Before: .03, storetest.Lost: .03, storetest.Throttle: .03, storetest.Truncate: .05}

@@ -16,6 +16,7 @@ import (
 // TestRegistrations: the registrations of brokers are no part of the log. Fsck reads them, a damaged
 // one is no damage, a repair keeps them, and copies and backups have none.
 func TestRegistrations(t *testing.T) {
+	t.Parallel()
 	store := objstore.NewMemory()
 	live(t, store, 4)
 	settled(t, store)

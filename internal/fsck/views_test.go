@@ -20,6 +20,7 @@ import (
 
 // TestCopiesOfViews: fsck counts and reads copies of views. A fault in a copy loses no record.
 func TestCopiesOfViews(t *testing.T) {
+	t.Parallel()
 	store := objstore.NewMemory()
 	live(t, store, 1000)
 	settled(t, store)
