@@ -17,7 +17,7 @@ import (
 
 // bombs are bodies of RecordBatches that claim to be, or become, much larger than they are.
 func bombs() map[string][]byte {
-	zeros := make([]byte, 96<<20)
+	zeros := make([]byte, sebtest.Runs(96, 40)<<20)
 	small := recordtest.HostileBatch(record.None, []byte("v"))
 	of := func(codec record.Compression, records []byte) []byte {
 		return recordtest.HostileWrap(small, codec, records)
@@ -63,8 +63,8 @@ func bombs() map[string][]byte {
 // costs little memory and leaves none reserved. test/pressure does the same to a process with
 // little memory and many clients.
 func TestDecompressionBombs(t *testing.T) {
-	s := start(t, func(c *setup) { c.limit = 64 << 20 })
-	const most = 64 << 20 // allocations of one request, including the client
+	most := uint64(sebtest.Runs(64, 24)) << 20 // allocations of one request, including the client
+	s := start(t, func(c *setup) { c.limit = int64(most) })
 	for name, body := range bombs() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -21,11 +21,11 @@ func TestInflateBuffersAreNotShared(t *testing.T) {
 	s := start(t)
 	const topics = 4
 	values := make([]string, topics)
-	noise := make([]byte, 32<<10) // keeps the ratio below the limit
+	noise := make([]byte, 8<<10) // keeps the ratio below the limit
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	for i := range topics {
-		// Each value has about 1 MiB.
-		values[i] = hex.EncodeToString(noise) + strings.Repeat(fmt.Sprintf("%08d", i+1), 1<<17+i)
+		// Each value has about 256 KiB.
+		values[i] = hex.EncodeToString(noise) + strings.Repeat(fmt.Sprintf("%08d", i+1), 1<<15+i)
 		data, _ := recordtest.Encode([]record.Record{{Timestamp: 1, Value: []byte(values[i])}}, record.EncodeOptions{Compression: record.Zstd})
 		if a := s.post(fmt.Sprintf("topic-name=t%d", i), api.RecordBatch, string(data)); a.status != http.StatusCreated {
 			t.Fatal(a)

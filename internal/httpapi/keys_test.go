@@ -421,7 +421,7 @@ func TestBadKeyRequests(t *testing.T) {
 
 func TestMinOffsetReadsYourWrite(t *testing.T) {
 	s := keyedServer(t, 2)
-	for i := range 200 {
+	for i := range sebtest.Runs(200, 50) {
 		value := strconv.Itoa(i)
 		w := s.putKey([]byte("k"), &value, -1)
 		path := fmt.Sprintf("key?topic-name=t&key=k&min-offset=%d", w.offset)

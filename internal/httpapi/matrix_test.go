@@ -257,7 +257,7 @@ func TestEveryRouteRequiresTheKey(t *testing.T) {
 		}
 		before := s.everything()
 		for i, c := range credentials {
-			if c.good || (n+i)%sebtest.Runs(1, 3) > 0 {
+			if c.good || (n+i)%sebtest.Runs(1, 6) > 0 {
 				continue
 			}
 			path := l.target(rt, n)
@@ -355,7 +355,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	for path, known := range of {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "get", "delete"} {
 			for i, c := range credentials {
-				if known[method] || c.query != "" || i%sebtest.Runs(1, 4) > 0 {
+				if known[method] || c.query != "" || i%sebtest.Runs(1, 12) > 0 {
 					continue
 				}
 				a := s.matrix(method, path+"?topic-name=t", "", "", c.give)

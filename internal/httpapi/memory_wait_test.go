@@ -198,7 +198,7 @@ func TestManyReadsOfTheOriginal(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
-			for j := range sebtest.Runs(10, 3) {
+			for j := range sebtest.Runs(10, 2) {
 				from := (i*97 + j*13) % (batches*16 - 400)
 				a, err := s.bare(fmt.Sprintf("/records?topic-name=t&offset=%d&max-records=400", from))
 				if err != nil || a.status != 200 {

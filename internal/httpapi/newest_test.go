@@ -125,16 +125,17 @@ func TestNewestFirstAcrossGaps(t *testing.T) {
 // TestNewestFirstInLittleMemory: an answer has the newest records that fit.
 func TestNewestFirstInLittleMemory(t *testing.T) {
 	s := start(t)
+	const each = 256 << 10
 	for i := range 8 {
-		s.mustPost("topic-name=t", api.TextPlain, fmt.Sprint(i)+strings.Repeat("x", 1<<20))
+		s.mustPost("topic-name=t", api.TextPlain, fmt.Sprint(i)+strings.Repeat("x", each))
 	}
 	class := s.budget.Class(budget.Fetch)
-	taken := must.Get(class.Reserve(class.Limit() - 6<<20))(t)
+	taken := must.Get(class.Reserve(class.Limit() - 6*each))(t)
 	offsets, resume := s.backwards("max-records=8")
 	if n := len(offsets); n == 0 || n == 8 || offsets[0] != 7 || resume != offsets[n-1] {
 		t.Errorf("%v, continues below %d", offsets, resume)
 	}
-	more := must.Get(class.Reserve(6 << 20))(t)
+	more := must.Get(class.Reserve(6 * each))(t)
 	if p := s.get("/records?topic-name=t&order=newest", api.JSON).problem(t); p.Code != api.OverBudget {
 		t.Errorf("%+v", p)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // from sends a request of a web page.
@@ -27,7 +29,10 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 		rt := &routes[i]
 		l := validRequests[rt.name()]
 		before := s.everything()
-		for _, origin := range []string{"https://evil.example.com", "https://app.example.com.evil.com", "http://app.example.com", "null", "http://127.0.0.1"} {
+		for j, origin := range []string{"https://evil.example.com", "https://app.example.com.evil.com", "http://app.example.com", "null", "http://127.0.0.1"} {
+			if (i+j)%sebtest.Runs(1, 5) != 0 {
+				continue
+			}
 			a := s.from(origin, rt.method, l.target(*rt, 1))
 			if p := a.problem(t); p.Code != api.Forbidden || !strings.Contains(p.Detail, "--cors-origin") || a.header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%s from %s: %s", rt.name(), origin, a)

@@ -99,7 +99,7 @@ func TestPathSpellings(t *testing.T) {
 			continue
 		}
 		for i, c := range spellings {
-			if (n+i)%sebtest.Runs(1, 4) > 0 {
+			if (n+i)%sebtest.Runs(1, 12) > 0 {
 				continue
 			}
 			path, query, _ := strings.Cut(l.target(rt, 0), "?")

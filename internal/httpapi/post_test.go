@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // batch encodes values as one RecordBatch v2.
@@ -83,7 +84,7 @@ func TestEveryEncodingIsStored(t *testing.T) {
 
 func TestEveryEncodingOfUnknownLengthIsStored(t *testing.T) {
 	s := start(t)
-	big := strings.Repeat("x", 20<<10)
+	big := strings.Repeat("x", sebtest.Runs(20, 5)<<10)
 	mp, kind := form("m1", big)
 	for i, c := range []struct{ kind, body string }{
 		{kind, mp},

@@ -243,7 +243,8 @@ func TestReadsFromFiles(t *testing.T) {
 		return start(t, func(c *setup) { c.store = store; c.limit = 32 << 20 })
 	}
 	s := open()
-	const n, per = 40, 60
+	const per = 60
+	n := sebtest.Runs(40, 12)
 	for i := range n {
 		var values []string
 		for j := range per {

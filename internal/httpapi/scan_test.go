@@ -146,14 +146,15 @@ func TestContains(t *testing.T) {
 func TestScanResumes(t *testing.T) {
 	s := start(t)
 	newTopic(s, "t", 1)
-	large := s.purchases(300)
+	n := sebtest.Runs(300, 100)
+	large := s.purchases(n)
 	for _, bounds := range []string{
 		"max-scan-bytes=1", "max-scan-bytes=700", "max-scan-bytes=5000&max-records=3", "max-scan-bytes=2000&max-bytes=1", "max-records=1", "max-records=1000",
 		"max-scan-bytes=1073741824&max-bytes=200",
 	} {
 		var all []int64
 		looked, pages := int64(0), 0
-		for at := int64(0); at < 300; pages++ {
+		for at := int64(0); at < int64(n); pages++ {
 			p := s.scanPage(fmt.Sprintf("topic-name=t&offset=%d&timeout=0s&%s&%s", at, bounds, largeOnes), api.NDJSON)
 			if p.resume <= at {
 				t.Fatalf("%s: from %d to %d", bounds, at, p.resume)
@@ -161,11 +162,11 @@ func TestScanResumes(t *testing.T) {
 			all, looked, at = append(all, p.offsets...), looked+p.records, p.resume
 		}
 		check.EqualSlicesf(t, all, large, "%s", bounds)
-		if looked < 300 || looked > 400 || pages > 301 {
+		if looked < int64(n) || looked > int64(n)+100 || pages > n+1 {
 			t.Errorf("%s: %d records looked at in %d pages", bounds, looked, pages)
 		}
 		all = nil
-		for at := int64(300); at > 0; {
+		for at := int64(n); at > 0; {
 			p := s.scanPage(fmt.Sprintf("topic-name=t&offset=%d&order=newest&%s&%s", at, bounds, largeOnes), api.JSON)
 			if p.resume >= at {
 				t.Fatalf("%s: backwards from %d to %d", bounds, at, p.resume)
@@ -379,8 +380,8 @@ func TestScanProgressIsRare(t *testing.T) {
 
 // TestScanInLittleMemory: records that do not match take no memory after they were looked at.
 func TestScanInLittleMemory(t *testing.T) {
-	const each = 2 << 20
-	n := sebtest.Runs(40, 16)
+	each := sebtest.Runs(2<<20, 1<<20)
+	n := sebtest.Runs(40, 12)
 	store := objstore.NewMemory()
 	s := start(t, func(c *setup) { c.store = store })
 	newTopic(s, "t", 1)
@@ -389,7 +390,7 @@ func TestScanInLittleMemory(t *testing.T) {
 	}
 	s = start(t, func(c *setup) { c.store = store }) // reads from the store
 	class := s.budget.Class(budget.Fetch)
-	taken := must.Get(class.Reserve(class.Limit() - 12<<20))(t)
+	taken := must.Get(class.Reserve(class.Limit() - int64(6*each)))(t)
 	defer taken.Release()
 	for _, query := range []string{"offset=0", "order=newest"} {
 		at, found := "", []int64(nil)
@@ -412,7 +413,7 @@ func TestScanOfLargestValues(t *testing.T) {
 	store := objstore.NewMemory()
 	s := start(t, func(c *setup) { c.store = store })
 	newTopic(s, "t", 1)
-	size := sebtest.Runs(30<<20, 4<<20)
+	size := sebtest.Runs(30<<20, 2<<20)
 	text := strings.Repeat("0123456789abcdef", (size-100)/16)
 	for i := range 2 {
 		s.mustPost("topic-name=t", api.OctetStream, fmt.Sprintf(`{"text":"%s","n":%d}`, text, i))

@@ -109,9 +109,9 @@ func TestRecordsInOrder(t *testing.T) {
 }
 
 func TestRecordsWithoutMemory(t *testing.T) {
-	s, b := source(t, 32<<20)
+	s, b := source(t, 16<<20)
 	var ids []RecordID
-	for i := range 40 {
+	for i := range 20 {
 		produce(t, b, 0, record.None, strings.Repeat("x", 1_000_000))
 		ids = append(ids, RecordID{0, int64(i)})
 	}
