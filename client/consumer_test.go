@@ -212,7 +212,7 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 	c := must.Get(client.New(address, client.Options{APIKey: testKey}))(t)
 	t.Cleanup(c.Close)
 	must.Get(c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}))(t)
-	const records = 60
+	records := sebtest.Runs(60, 20)
 	for i := range records {
 		for p := range int32(3) {
 			produceValues(t, c, p, fmt.Sprint(p, "-", i))

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // keyedBroker starts a broker with a key index and its HTTP API on a bucket in a folder, and
@@ -172,7 +173,7 @@ func TestKeyReadsItsWrite(t *testing.T) {
 	for worker := range 4 {
 		wg.Go(func() {
 			key := fmt.Appendf(nil, "key %d", worker)
-			for i := range 100 {
+			for i := range sebtest.Runs(100, 30) {
 				rec := record.Record{Key: key, Value: fmt.Append(nil, i), Timestamp: 1}
 				if i%10 == 9 {
 					rec.Value = nil
@@ -199,7 +200,7 @@ func TestKeyReadsItsWrite(t *testing.T) {
 // TestKeysArePagedWhileWritesGoOn: a key that always has a value is listed exactly once, whatever
 // is written to it or to other keys.
 func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
-	const stable = 10_000
+	stable := sebtest.Runs(10_000, 2000)
 	c := keyedBroker(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	must.Get(c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}}))(t)

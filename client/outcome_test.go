@@ -82,7 +82,7 @@ var stored = answer(201, "Content-Type: application/json", `{"topic":"t","partit
 
 func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 	const rejected, unknown, acked = "rejected", "unknown", "acked"
-	small, large := []byte("v"), make([]byte, 64<<20)
+	small, large := []byte("v"), make([]byte, 16<<20) // more than the buffers of a connection
 	for name, tc := range map[string]struct {
 		value    []byte
 		script   []http.HandlerFunc

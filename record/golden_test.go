@@ -51,7 +51,7 @@ func TestGoldenBatches(t *testing.T) {
 			for i := range recs {
 				recs[i].Offset = 1000 + int64(i)
 			}
-			if diff := cmp.Diff(recs, readAll(t, b, 0)); diff != "" {
+			if diff := cmp.Diff(recs, readAll(t, b, 0), sameBytes); diff != "" {
 				t.Error(diff)
 			}
 			s, err := Check(b, Limits{})

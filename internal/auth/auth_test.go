@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -448,7 +449,8 @@ func TestConcurrentChanges(t *testing.T) {
 	w := newWorld(t)
 	w.create(auth.TokenSpec{ID: "shared"})
 	var group sync.WaitGroup
-	for n := range 8 {
+	changes := sebtest.Runs(8, 4)
+	for n := range changes {
 		group.Go(func() {
 			r := allow(access.Topic, fmt.Sprint("t", n), access.Read)
 			r.Principal = "shared"
@@ -459,7 +461,7 @@ func TestConcurrentChanges(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if rules, tokens := w.b.Access().RulesOf("shared"), w.b.Access().Principal("shared").Secrets; len(rules) != 8 || len(tokens) != access.TokensMax {
+	if rules, tokens := w.b.Access().RulesOf("shared"), w.b.Access().Principal("shared").Secrets; len(rules) != changes || len(tokens) != access.TokensMax {
 		t.Errorf("%d rules and %d tokens", len(rules), len(tokens))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
@@ -51,7 +52,7 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 
 func TestTheTableOfNetworksIsBounded(t *testing.T) {
 	f := NewFailures(slog.New(slog.DiscardHandler), nil)
-	for i := range 10 * networksMax {
+	for i := range sebtest.Runs(10, 2) * networksMax {
 		f.Failed("http", fmt.Sprintf("10.%d.%d.1:1", i>>8, i&0xff))
 		if len(f.networks) > networksMax {
 			t.Fatalf("%d networks are kept", len(f.networks))

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // audited opens a broker with an audit topic, on a bucket at the newest format level.
@@ -178,10 +179,11 @@ func TestSampledAuditRecords(t *testing.T) {
 		s := &requestCount{Store: objstore.NewMemory()}
 		b := audited(t, s)
 		o := shop.Origin
-		for range 3 * 60 * 1000 {
+		each := sebtest.Runs(3*60*1000, 3*60*100) // events of each kind
+		for range each {
 			b.FailedLogin("kafka", "192.0.2.1:7", "192.0.2.0/24")
 			b.Denied(o, access.Write, access.Topic, "orders")
-			time.Sleep(time.Millisecond)
+			time.Sleep(3 * time.Minute / time.Duration(each))
 		}
 		time.Sleep(5 * time.Minute)
 		lines := told(t, b)
@@ -195,7 +197,7 @@ func TestSampledAuditRecords(t *testing.T) {
 			must.NoError(t, json.Unmarshal([]byte(v), &r))
 			events += max(1, r.Count)
 		}
-		if events != 2*3*60*1000 {
+		if events != 2*each {
 			t.Errorf("the records stand for %d events", events)
 		}
 		before := s.puts.Load()

@@ -93,7 +93,7 @@ func TestReadersDuringCollection(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { readAnywhere(t, leader, stop, &read, &below) })
 			wg.Go(func() { readAnywhere(t, follower, stop, &followed, &gone) })
-			for range 80 {
+			for range sebtest.Runs(80, 45) {
 				check.Equalf(t, mustProduce(t, leader, "a", 0, fmt.Sprintf("%d.%s", next, strings.Repeat("x", 20_000))), int64(next), "%d at", next)
 				if next%10 == 0 {
 					mustProduce(t, leader, "kept", 0, fmt.Sprint(kept))

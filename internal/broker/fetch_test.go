@@ -212,11 +212,11 @@ func TestFetchMatchesStore(t *testing.T) {
 				must.NoError(t, r.Err)
 			}
 		}
-		compare(t, b, want, sebtest.Runs(200, 60))
+		compare(t, b, want, sebtest.Runs(200, 30))
 		kill(b)
 		o2 := options(s) // with an empty tail
 		b = open(t, o2)
-		sections := compare(t, b, want, sebtest.Runs(400, 120))
+		sections := compare(t, b, want, sebtest.Runs(400, 60))
 		if _, ok := s.(*objstore.Disk); ok && sections == 0 {
 			t.Fatal("the disk store returned no section")
 		}
@@ -481,7 +481,7 @@ func TestFetchOverBudgetReturnsItsBeginning(t *testing.T) {
 	o := options(s)
 	o.Budget = budget.New(20 << 20) // 2.6 MiB for fetches
 	b = open(t, o)
-	for i := range sebtest.Runs(200, 60) {
+	for i := range sebtest.Runs(200, 20) {
 		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", MaxBytes: 20 << 20}}, 0, 0)
 		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 || f.Parts[0].Chunks[0].Base != 0 {
 			t.Fatalf("fetch %d: %v, %+v", i, err, f)

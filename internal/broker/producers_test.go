@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -161,7 +162,8 @@ func TestSummaryWithAnotherProducerIsRefused(t *testing.T) {
 // stored exactly once, in order.
 func TestIdempotentProducersOnFaultyStore(t *testing.T) {
 	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .1, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .03, storetest.Truncate: .05}
-	const producers, batches = 4, 60
+	const producers = 4
+	batches := sebtest.Runs(60, 20)
 	stores(t, func(t *testing.T, inner objstore.Store) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

@@ -250,7 +250,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		runs = append(runs, newRun(t, int64(6*i), 900_000, 900_000))
 		put(t, s, uint64(i), runs[i])
 	}
-	for range 20 {
+	for range sebtest.Runs(20, 5) {
 		var pieces []broker.Piece
 		for i := range runs {
 			pieces = append(pieces, runs[i].whole(i/6)) // two parts
@@ -371,7 +371,7 @@ func TestEndOfContext(t *testing.T) {
 func TestBlocksThatEndAnywhere(t *testing.T) {
 	s := objstore.NewMemory()
 	size := len(newRun(t, 0, 60_000).bytes)
-	for d := range 80 {
+	for d := 0; d < 80; d += sebtest.Runs(1, 3) {
 		r := newRun(t, 0, 3*((60_000+broker.BlockMin-size-d)/3), 3*d, 110_000, 100)
 		put(t, s, uint64(d), r)
 		for offset := int64(2); offset < r.at.End(); offset += 3 { // in each batch

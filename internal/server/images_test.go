@@ -80,7 +80,7 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 // imagesOf returns possible contents of a file after a crash.
 func imagesOf(whole string) map[string]string {
 	images := map[string]string{"whole": whole, "empty": "", "zeros": string(make([]byte, len(whole))), "two lines": whole + whole, "no text": "\xff\xfe"}
-	for at := 1; at < len(whole); at += sebtest.Runs(7, 28) {
+	for at := 1; at < len(whole); at += sebtest.Runs(7, 70) {
 		images[fmt.Sprintf("cut at %d", at)] = whole[:at]
 	}
 	images["missing"] = "missing"

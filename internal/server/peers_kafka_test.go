@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -48,7 +49,8 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must.Get(kadm.NewClient(c.kafkaClient(third)).CreateTopic(ctx, 1, -1, nil, "t"))(t)
-	const phases, records = 3, 500
+	const phases = 3
+	records := sebtest.Runs(500, 150)
 	progress := make(chan struct{}, phases*records)
 	offsets := make([]int64, phases*records) // of acknowledged records
 	producer := c.kafkaClient(third, kgo.ProducerBatchMaxBytes(4<<10), kgo.MaxBufferedRecords(50))
@@ -108,6 +110,7 @@ func TestAStopNamesTheNextLeader(t *testing.T) {
 	var stored atomic.Int64
 	work.Go(func() {
 		for ctx.Err() == nil {
+			time.Sleep(time.Millisecond) // more records only need more CPU time
 			if producer.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr() == nil {
 				stored.Add(1)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // pass lets time pass, and the index work.
@@ -291,7 +292,8 @@ func TestRefusedAppendsAreRepeated(t *testing.T) {
 // append queries are answered, and events that come in between are in the index before the next one.
 func TestManyEventsExpireAtOnce(t *testing.T) {
 	timed(t, func(t *testing.T) {
-		const events, batch = 3000, 100
+		const batch = 100
+		events := sebtest.Runs(3000, 600)
 		l := newLog(1)
 		b := l.broker()
 		l.elect(b)
