@@ -494,6 +494,7 @@ func outlive(t *testing.T, how []kgo.Opt) {
 // TestMemberKeepsItsID: a member of the classic protocol keeps its ID over restarts of the
 // broker, loses no assigned partition, and commits in the new generation.
 func TestMemberKeepsItsID(t *testing.T) {
+	t.Parallel()
 	s := newTestSite(t)
 	s.topic(2)
 	p := s.produce(2)
@@ -616,6 +617,7 @@ func TestStaticMembersRestart(t *testing.T) {
 
 // TestAdministration: kadm describes groups and sets offsets.
 func TestAdministration(t *testing.T) {
+	t.Parallel()
 	s := newTestSite(t)
 	s.topic(2)
 	p := s.produce(2)

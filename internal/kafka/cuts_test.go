@@ -22,6 +22,7 @@ import (
 // requests and answers. Every record is stored once, in order, at the acknowledged offset, and a
 // consumer on the same network reads them all.
 func TestCuts(t *testing.T) {
+	t.Parallel()
 	const seed = 20
 	wire := must.Get(faultproxy.NewWire(seed))(t)
 	t.Cleanup(wire.Close)

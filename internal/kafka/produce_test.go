@@ -229,6 +229,7 @@ func TestUnknownOutcome(t *testing.T) {
 
 // TestShortTimeout: a timeout shorter than the batch wait does not fail an append.
 func TestShortTimeout(t *testing.T) {
+	t.Parallel()
 	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Batch.Wait = 250 * time.Millisecond })
 	s := serve(t, b, kafka.Options{})
 	ref := topic(t, s.b, "t", broker.TopicSpec{})

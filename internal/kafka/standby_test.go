@@ -145,6 +145,7 @@ func TestALostBrokerIsNamedForAWhile(t *testing.T) {
 // TestMetadataWaitsForALeader: clients ask for metadata as soon as the leader has died. A standby whose
 // link to it has ended does not name it any more.
 func TestMetadataWaitsForALeader(t *testing.T) {
+	t.Parallel()
 	for _, end := range []func(*crew){(*crew).endLinks, func(c *crew) { c.cutLinks(true) }} {
 		c := newCrew(t, objstore.NewMemory(), 3, func(o *kafka.Options) { o.LeaderWait = time.Minute })
 		topic(t, c.mates[0].b, "t", broker.TopicSpec{})
@@ -305,6 +306,7 @@ func TestFetchBeyondTheEndOfAReadOnlyBroker(t *testing.T) {
 
 // TestTakeoversOfStandbys: while an idempotent producer and a consumer run, standbys take over.
 func TestTakeoversOfStandbys(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t, objstore.NewMemory(), 3)
 	topic(t, c.mates[0].b, "t", broker.TopicSpec{Partitions: 2})
 	opts := []kgo.Opt{kgo.RetryTimeout(time.Minute), kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.RequestRetries(1000)}

@@ -21,6 +21,7 @@ import (
 // TestTakeovers: while an idempotent producer and a consumer run, brokers take over from each
 // other, some from a closed one and some from one that has not noticed.
 func TestTakeovers(t *testing.T) {
+	t.Parallel()
 	wire, err := faultproxy.NewWire(1) // a fixed address
 	must.NoError(t, err)
 	t.Cleanup(wire.Close)

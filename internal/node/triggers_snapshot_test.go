@@ -89,6 +89,7 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"disk", "s3"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for a snapshot
 			o := Options{DataDir: filepath.Join(t.TempDir(), "data"), BatchWait: BatchNone}
 			var err error
 			if name == "disk" {

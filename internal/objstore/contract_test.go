@@ -16,6 +16,7 @@ func TestMemoryContract(t *testing.T) {
 }
 
 func TestDiskContract(t *testing.T) {
+	t.Parallel() // syncing waits for the disk
 	for name, options := range map[string]objstore.DiskOptions{"sync": {}, "nosync": {NoSync: true}} {
 		if testing.Short() && !options.NoSync {
 			continue // TestStagedContract syncs
@@ -28,6 +29,7 @@ func TestDiskContract(t *testing.T) {
 
 // TestStagedContract checks that a staged and published object fulfills the contract of Put.
 func TestStagedContract(t *testing.T) {
+	t.Parallel() // syncing waits for the disk
 	for name, options := range map[string]objstore.DiskOptions{"sync": {}, "nosync": {NoSync: true}} {
 		if testing.Short() && options.NoSync {
 			continue

@@ -526,7 +526,7 @@ func (p *tape) settle(d *Disk, key string) {
 // listed.
 func TestPowerFailures(t *testing.T) {
 	t.Parallel()
-	most := sebtest.Runs(10, 1)
+	most := sebtest.Runs(6, 1)
 	if *allImages {
 		most = 1000
 	}
@@ -560,7 +560,7 @@ func failEach(t *testing.T, staged bool) {
 		p.script(func(*diskCalls) {})
 		return p.step
 	}()
-	stride := sebtest.Runs(3, 61)
+	stride := sebtest.Runs(5, 61)
 	if *allImages {
 		stride = 1
 	}

@@ -145,7 +145,7 @@ func TestJournalPowerFailures(t *testing.T) {
 		must.NoError(t, errors.Join(os.RemoveAll(dir), p.remains(dir, step, happened, fate)))
 		p.check(dir, step, what)
 	}
-	most := sebtest.Runs(3, 1)
+	most := sebtest.Runs(2, 1)
 	if *allImages {
 		most = 300
 	}
@@ -166,7 +166,7 @@ func TestJournalPowerFailures(t *testing.T) {
 		for _, c := range choices {
 			happened[c] = true
 		}
-		for n := 0; n < p.appended(step); n += sebtest.Runs(1, 45) {
+		for n := 0; n < p.appended(step); n += sebtest.Runs(3, 45) {
 			prefixes++
 			try(step, happened, func(durable, newest string) string {
 				return prefix(durable, newest, min(len(newest), len(durable)+n))

@@ -24,11 +24,13 @@ import (
 func TestJournalContract(t *testing.T) {
 	t.Parallel()
 	t.Run("owner", func(t *testing.T) {
+		t.Parallel()
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			return &owning{Disk: openDisk(t, folder(t), objstore.DiskOptions{})}
 		})
 	})
 	t.Run("reader", func(t *testing.T) {
+		t.Parallel()
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			dir := folder(t)
 			owner := &owning{Disk: openDisk(t, dir, objstore.DiskOptions{NoSync: true})}
@@ -39,6 +41,7 @@ func TestJournalContract(t *testing.T) {
 		return // the reader and the owner remain
 	}
 	t.Run("both write", func(t *testing.T) {
+		t.Parallel()
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			dir := t.TempDir()
 			owner := &owning{Disk: openDisk(t, dir, objstore.DiskOptions{})}
