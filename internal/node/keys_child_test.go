@@ -32,7 +32,7 @@ func busyBroker(t *testing.T, dir string) {
 		recs := make([]record.Record, 200)
 		for j := range recs {
 			// A key is in one partition.
-			recs[j] = record.Record{Key: fmt.Appendf(nil, "key-%d", 2*rand.IntN(20_000)+part), Timestamp: 1}
+			recs[j] = record.Record{Key: fmt.Appendf(nil, "key-%d", 2*rand.IntN(3_000)+part), Timestamp: 1}
 			if rand.IntN(5) > 0 {
 				recs[j].Value = []byte("value")
 			}
