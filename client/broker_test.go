@@ -143,6 +143,7 @@ func TestKeysSpreadOverPartitions(t *testing.T) {
 }
 
 func TestErrorsOfARealBroker(t *testing.T) {
+	t.Parallel()
 	c := realBroker(t)
 	ctx := t.Context()
 	put := func(o client.ProduceOptions) error {

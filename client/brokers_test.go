@@ -160,6 +160,7 @@ func TestReadsItsWritesElsewhere(t *testing.T) {
 // TestRepeatsAtTheNextBroker: an idempotent append whose broker dies or falls silent is stored once,
 // by another broker.
 func TestRepeatsAtTheNextBroker(t *testing.T) {
+	t.Parallel()
 	leads, standby := startPeers(t)
 	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dead.Close()
@@ -214,6 +215,7 @@ func TestRepeatsAtTheNextBroker(t *testing.T) {
 // TestAsksWhoLeads: a client whose broker is silent goes to another one as soon as that leads, long
 // before the broker counts as dead. A broker that is slow while no other leads gets each request once.
 func TestAsksWhoLeads(t *testing.T) {
+	t.Parallel()
 	leads, standby := startPeers(t)
 	var asked, got atomic.Int64
 	slow := make(chan struct{})
@@ -290,6 +292,7 @@ func TestLearnsBrokers(t *testing.T) {
 
 // TestAnotherBucket: a client whose brokers have another bucket meanwhile reads that.
 func TestAnotherBucket(t *testing.T) {
+	t.Parallel()
 	leads, standby := startPeers(t)
 	c := connectTo(t, client.Options{}, leads.url, standby.url)
 	put(t, c, "a")

@@ -57,6 +57,7 @@ func (s *seen) numbers(t *testing.T) string {
 }
 
 func TestUnknownOutcomesAreResolved(t *testing.T) {
+	t.Parallel()
 	const rejected, unknown, acked = "rejected", "unknown", "acked"
 	mismatch := func(next int) http.HandlerFunc {
 		return answer(409, "Content-Type: application/problem+json", fmt.Sprintf(`{"code":"offset_mismatch","next_offset":%d}`, next))
@@ -165,6 +166,7 @@ func lossy(t *testing.T, address string) *client.Client {
 }
 
 func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
+	t.Parallel()
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	c := lossy(t, address)

@@ -253,6 +253,7 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 }
 
 func TestDamageInTheBucket(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, NoJournal: true}))(t)
 	defer s.Close()

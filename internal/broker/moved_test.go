@@ -147,6 +147,7 @@ func TestDataThatMovesPermanently(t *testing.T) {
 // behind, and finds the SEAL where it expects records, reads a newer state before it reports
 // corruption (rules R9, R11).
 func TestSealInACollectedSlot(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, s objstore.Store) {
 		o := options(s)
 		o.Core.GarbageWait = core.Duration(time.Millisecond)
