@@ -202,6 +202,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := answering(t, handler, func(o *objstore.S3Options) {
 				o.RequestTimeout = 50 * time.Millisecond
 				o.BytesPerSecondMin = 1 << 40
