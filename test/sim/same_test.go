@@ -82,7 +82,7 @@ func TestDeterminismOfKills(t *testing.T) {
 		if first.Err != nil {
 			t.Errorf("seed %d: %v", seed, first.Err)
 		}
-		for range sebtest.Runs(15, 2) {
+		for range sebtest.Runs(15, 1) {
 			if again := sim.Run(cfg, nil); again != first {
 				t.Fatalf("seed %d: a run has hash %016x, another %016x", seed, again.Hash, first.Hash)
 			}
