@@ -116,8 +116,9 @@ func newTape(t *testing.T, dir string) *tape {
 
 func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
 
-// look compares the folder with its last known state. The step counts even if nothing changed.
-func (p *tape) look() {
+// look compares the folder with its last known state, and returns the new step. The step counts even if
+// nothing changed.
+func (p *tape) look() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.step++
@@ -156,6 +157,7 @@ func (p *tape) look() {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		p.came(name, before, infos[now[name]])
 	}
+	return p.step
 }
 
 // came records a name that exists, if it is new, and the content of its file.
@@ -188,9 +190,9 @@ func (p *tape) idOf(folder string, names map[string]uint64) int {
 func (p *tape) watch(d *Disk) {
 	honest := d.calls
 	call := func(f func() error) error {
-		p.look()
+		step := p.look()
 		if p.fail != nil {
-			if err := p.fail(p.step); err != nil {
+			if err := p.fail(step); err != nil {
 				return err
 			}
 		}
@@ -264,12 +266,12 @@ func (p *tape) put(d *Disk, key, value string) error {
 	} else {
 		err = d.Put(p.t.Context(), key, NewBody([]byte(value[:half]), []byte(value[half:])))
 	}
-	p.look()
+	step := p.look()
 	switch {
 	case err == nil:
-		p.promises = append(p.promises, promise{key: key, value: value, at: p.step})
+		p.promises = append(p.promises, promise{key: key, value: value, at: step})
 	case errors.Is(err, ErrExists): // another put's value exists, and must stay
-		p.promises = append(p.promises, promise{key: key, value: p.values[key][0], at: p.step})
+		p.promises = append(p.promises, promise{key: key, value: p.values[key][0], at: step})
 	}
 	return err
 }
@@ -292,9 +294,11 @@ func (p *tape) stage(d *Disk, key string, parts ...string) (err error) {
 }
 
 func (p *tape) delete(d *Disk, keys ...string) error {
+	p.mu.Lock()
 	for _, key := range keys {
 		p.promises = append(p.promises, promise{key: key, deleted: true, at: p.step})
 	}
+	p.mu.Unlock()
 	err := d.Delete(p.t.Context(), keys...)
 	p.look()
 	return err

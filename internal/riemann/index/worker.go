@@ -114,9 +114,9 @@ func (w *worker) published(pos *follow.Position) {
 			p.behind = c.time
 		}
 	}
-	w.publish(p, nil)
 	w.met.entries.Store(w.f.entries)
 	w.met.bytes.Store(w.f.bytes)
+	w.publish(p, nil) // wakes those that wait, who may read the sizes
 }
 
 // read reads a piece of each partition. more reports that there is more to read.
