@@ -115,9 +115,8 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
 	put(t, e, newDefinition(t, "week", "signup THEN (NOT use WITHIN 7 days)"))
+	b.post(ev("bob", "signup"), ev("bob", "use")) // in one batch: without a state between them
 	b.post(ev("ann", "signup"))
-	b.post(ev("bob", "signup"))
-	b.post(ev("bob", "use"))
 	explain := func(entity string) Explanation {
 		x := must.Get(e.Explain(t.Context(), "week", entity))(t)
 		return x
