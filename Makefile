@@ -58,7 +58,7 @@ PLAIN   := ./client ./cmd/seb $(addprefix ./internal/,fsck httpapi kafka node se
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 check: export CGO_ENABLED = 0
 check: ## vet, house rules and the short tests of the main module, without the S3 server
-	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 4 -parallel 8 -short $$($(GO) list $(WAITING) ./cmd/seb ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
+	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 6 -parallel 8 -short $$($(GO) list $(WAITING) ./cmd/seb ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
 	$(GO) vet $(CHECKED) $$($(GO) list ./... | grep -E '$(CAMPAIGNS)')  # go test has vetted the others
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
