@@ -56,6 +56,11 @@ func (h held) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %s of heap", h.goroutines, h.descriptors, mib(h.heap))
 }
 
+// leaks reports whether more is held than before, not counting the heap.
+func (h held) leaks(before held) bool {
+	return h.goroutines > before.goroutines || h.descriptors > before.descriptors
+}
+
 // TestClientsThatComeAndGo checks that disconnected clients leave nothing behind, whatever they
 // did.
 func TestClientsThatComeAndGo(t *testing.T) {
@@ -80,8 +85,16 @@ func TestClientsThatComeAndGo(t *testing.T) {
 	wanted.heap += most
 	after := b.settled(wanted)
 	t.Logf("%d connections in %s; before: %s; after: %s", visits, *churnFor, base, after)
-	if after.goroutines > base.goroutines || after.descriptors > base.descriptors {
-		t.Error("goroutines or descriptors leaked")
+	if after.leaks(base) {
+		// A part of the broker may start once, after the first clients. A leak grows again.
+		visits, base = b.churn(t.Context(), *churnFor), after
+		wanted = base
+		wanted.heap += most
+		after = b.settled(wanted)
+		t.Logf("%d connections more; after: %s", visits, after)
+		if after.leaks(base) {
+			t.Error("goroutines or descriptors leaked")
+		}
 	}
 	// In a short run the tail and idle buffers have not reached their limits before. The log has
 	// also grown: a range per object until it is merged, and producers up to their limit.
