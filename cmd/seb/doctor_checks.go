@@ -26,7 +26,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore/s3"
 )
 
-// severity is that of a finding.
+// severity says how bad a finding is.
 type severity string
 
 // The severities. With a checkFail a broker does not start, or may lose data.
@@ -113,9 +113,9 @@ func (e *examination) space(check, dir string) {
 	case err != nil:
 		e.add(checkWarn, check, "check manually that the disk has free space", "%s: free space unknown: %v", dir, err)
 	case free < freeWarn || free < total/20:
-		e.add(checkWarn, check, "free some space, or use a larger disk; a full disk stops a broker on a folder", "%s: %s free of %s", dir, diskSize(free), diskSize(total))
+		e.add(checkWarn, check, "free some space, or use a larger disk; a full disk stops a broker on a folder", "%s: %s free of %s", dir, roughSize(free), roughSize(total))
 	default:
-		e.add(checkOK, check, "", "%s: writable, %s free", dir, diskSize(free))
+		e.add(checkOK, check, "", "%s: writable, %s free", dir, roughSize(free))
 	}
 }
 
@@ -136,11 +136,11 @@ func (e *examination) memory() {
 	switch {
 	case has == 0:
 	case limit > has:
-		e.add(checkFail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, but the machine has %s", diskSize(limit), diskSize(has))
+		e.add(checkFail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, but the machine has %s", roughSize(limit), roughSize(has))
 	case limit+limit/2 > has:
-		e.add(checkWarn, "memory", "the program needs half as much again: lower --memory-limit, or add memory", "--memory-limit %s of %s", diskSize(limit), diskSize(has))
+		e.add(checkWarn, "memory", "the program needs half as much again: lower --memory-limit, or add memory", "--memory-limit %s of %s", roughSize(limit), roughSize(has))
 	default:
-		e.add(checkOK, "memory", "", "--memory-limit %s of %s", diskSize(limit), diskSize(has))
+		e.add(checkOK, "memory", "", "--memory-limit %s of %s", roughSize(limit), roughSize(has))
 	}
 }
 
@@ -467,7 +467,8 @@ func checkWritable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func diskSize(n int64) string {
+// roughSize returns a number of bytes in MiB or GiB.
+func roughSize(n int64) string {
 	if n < 1<<30 {
 		return fmt.Sprintf("%d MiB", n>>20)
 	}

@@ -54,8 +54,8 @@ func runShell() {
 	}
 }
 
-// inShell reports whether a shell may run a command: short tests start these as processes, which change
-// settings of the process or replace it.
+// inShell reports whether a shell runs a command: in short tests all but serve and the benchmarks, which
+// change settings of their process.
 func inShell(args []string) bool {
 	return testing.Short() && !slices.ContainsFunc(args[:min(1, len(args))], func(name string) bool {
 		return name == "serve" || strings.HasPrefix(name, "bench")

@@ -27,7 +27,7 @@ type Server struct {
 	draining bool
 	listener net.Listener
 	links    map[*link]struct{}
-	leaving  int // evicted connections in links; their slots are taken
+	leaving  int       // evicted connections in links; their slots are taken
 	warned   time.Time // when refused connections were logged last; zero: never
 }
 

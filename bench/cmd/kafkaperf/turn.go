@@ -26,7 +26,7 @@ type path struct {
 	// CPU is the user and system time of all threads of the broker, from before the tool until
 	// after it.
 	CPU float64 `json:"broker_cpu_us_per_record"`
-	// Tool is the same of the tool, including the start of its JVM.
+	// Tool is the user and system time of the tool, with the start of its JVM.
 	Tool float64 `json:"tool_cpu_us_per_record"`
 	// Latency of a record including the producer's buffer.
 	Wait float64 `json:"latency_p99_ms,omitempty"`
