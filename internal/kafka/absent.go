@@ -17,7 +17,6 @@ var (
 	listPartitionReassignmentsAPI = api{
 		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Int32, wire.Array(wire.Text, wire.List(wire.Int32))}},
-		needs: []need{{access.Describe, access.Cluster}},
 		begin: serving(func(c *call, _ context.Context, _ *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
 			resp := kmsg.NewPtrListPartitionReassignmentsResponse()
 			resp.ErrorCode = c.clusterDenied(access.Describe)

@@ -9,15 +9,10 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/audit"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 )
-
-// need is an operation that a request needs on each resource of a type that it names, as in Kafka.
-// Each key declares its needs; without one, every authenticated client may send it.
-type need struct {
-	operation access.Operation
-	on        access.ResourceType
-}
 
 // denials are the codes of requests without a right, by the type of resource.
 var denials = map[access.ResourceType]*kerr.Error{
@@ -139,4 +134,36 @@ func (c *call) topicFor(name string, id [16]byte, byID bool, o access.Operation)
 		return ref.Name, code
 	}
 	return name, c.denied(o, access.Topic, name)
+}
+
+// errRule: a rule of Kafka that Seb does not have.
+var errRule = errors.New("unsupported rule")
+
+// accessFaults lists the errors of changing rules, passwords and quotas.
+var accessFaults = codes.Table{
+	{errRule, kerr.InvalidRequest},
+	{errQuota, kerr.InvalidRequest},
+	{errEntity, kerr.UnsupportedVersion}, // as in Kafka
+	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
+	{broker.ErrNotAudited, kerr.PolicyViolation},
+	{broker.ErrInvalid, kerr.InvalidRequest},
+	{auth.ErrNoPassword, kerr.ResourceNotFound},
+	{broker.ErrLevel, kerr.UnsupportedVersion},
+	{broker.ErrFenced, kerr.NotController},
+	{broker.ErrNotLeader, kerr.NotController},
+	{broker.ErrReadOnly, kerr.NotController},
+	{broker.ErrClosed, kerr.NotController},
+	{broker.ErrCorrupt, kerr.KafkaStorageError},
+	{broker.ErrNewer, kerr.KafkaStorageError},
+	{broker.ErrStateFull, kerr.PolicyViolation},
+	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
+}
+
+// accessCode is the code of an error of changing rules, passwords and quotas.
+func accessCode(err error) int16 {
+	var invalid *broker.InvalidError
+	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {
+		return kerr.UnacceptableCredential.Code
+	}
+	return accessFaults.Find(err, kerr.RequestTimedOut.Code)
 }

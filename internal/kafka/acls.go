@@ -19,7 +19,6 @@ var (
 	describeACLsAPI = api{
 		key: kmsg.DescribeACLs, min: 1, max: 3,
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8}},
-		needs: []need{{access.Describe, access.Cluster}},
 		begin: serving((*call).describeACLs),
 	}
 	createACLsAPI = api{
@@ -27,7 +26,6 @@ var (
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
-		needs: []need{{access.Alter, access.Cluster}},
 		begin: serving((*call).createACLs),
 	}
 	deleteACLsAPI = api{
@@ -35,7 +33,6 @@ var (
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
-		needs: []need{{access.Alter, access.Cluster}},
 		begin: serving((*call).deleteACLs),
 	}
 )

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -23,7 +24,6 @@ var alterConfigsAPI = api{
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Text)), wire.Bool,
 	}},
-	needs: []need{{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	begin: serving((*call).alterConfigs),
 }
 
@@ -34,7 +34,6 @@ var incrementalAlterConfigsAPI = api{
 	shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Int8, wire.Text)), wire.Bool,
 	}},
-	needs: []need{{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	begin: serving((*call).incrementalAlterConfigs),
 }
 
@@ -202,7 +201,7 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 	case errors.Is(err, errNoTopic), errors.Is(err, errDuplicateConfig), errors.Is(err, errNoValue):
 		return kerr.InvalidRequest.Code, text(err)
 	case errors.Is(err, broker.ErrUnknownTopic), errors.As(err, &invalid):
-		return topicCode(err), text(err)
+		return codes.Topic(err), text(err)
 	case err != nil:
 		return kerr.InvalidConfig.Code, text(err)
 	}
@@ -212,7 +211,7 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 			return code, text(errDenied)
 		}
 		_, err = c.b.UpdateTopic(ctx, topic, broker.TopicSpec{Settings: change})
-		return topicCode(err), text(err)
+		return codes.Topic(err), text(err)
 	}
 	set := map[string]string{}
 	for k, v := range change {

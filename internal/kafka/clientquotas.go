@@ -20,7 +20,6 @@ var (
 	describeClientQuotasAPI = api{
 		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
 		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{wire.Array(wire.Text, wire.Int8, wire.Text), wire.Bool}},
-		needs: []need{{access.DescribeConfigs, access.Cluster}},
 		begin: serving((*call).describeClientQuotas),
 	}
 	alterClientQuotasAPI = api{
@@ -28,7 +27,6 @@ var (
 		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
 			wire.Array(wire.Array(wire.Text, wire.Text), wire.Array(wire.Text, wire.Int64, wire.Bool)), wire.Bool,
 		}},
-		needs: []need{{access.AlterConfigs, access.Cluster}},
 		begin: serving((*call).alterClientQuotas),
 	}
 )

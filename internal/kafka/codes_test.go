@@ -1,11 +1,14 @@
-package kafka
+package codes_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,22 +16,34 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestAppendCodes: each error of an append has a code that producers handle, and never
 // UNKNOWN_SERVER_ERROR. An unknown outcome and a refusal that may be retried have their own codes.
 func TestAppendCodes(t *testing.T) {
 	allowed := []int16{
-		none, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code, kerr.MessageTooLarge.Code, kerr.NotEnoughReplicas.Code, kerr.PolicyViolation.Code,
+		codes.None, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code, kerr.MessageTooLarge.Code, kerr.NotEnoughReplicas.Code, kerr.PolicyViolation.Code,
 		kerr.InvalidRequiredAcks.Code, kerr.InvalidTimestamp.Code, kerr.UnsupportedForMessageFormat.Code, kerr.OutOfOrderSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
 		kerr.TransactionalIDAuthorizationFailed.Code, kerr.KafkaStorageError.Code, kerr.UnsupportedCompressionType.Code, kerr.InvalidRecord.Code, kerr.UnknownTopicID.Code,
 		kerr.TopicAuthorizationFailed.Code,
 	}
 	late := fmt.Errorf("%w: %w", broker.ErrNotSent, context.DeadlineExceeded)
 	for err, want := range map[error]int16{
-		nil:                                    none,
+		nil:                                    codes.None,
+		broker.ErrUnauthorized:                 kerr.TopicAuthorizationFailed.Code,
+		broker.ErrAuditTopic:                   kerr.TopicAuthorizationFailed.Code,
+		broker.ErrUnknownTopic:                 kerr.UnknownTopicOrPartition.Code,
+		broker.ErrUnknownPartition:             kerr.UnknownTopicOrPartition.Code,
+		broker.ErrNotLeader:                    kerr.NotLeaderForPartition.Code,
+		broker.ErrReadOnly:                     kerr.NotLeaderForPartition.Code,
+		broker.ErrTooLarge:                     kerr.MessageTooLarge.Code,
+		broker.ErrCorrupt:                      kerr.KafkaStorageError.Code,
+		broker.ErrNewer:                        kerr.KafkaStorageError.Code,
+		broker.ErrInvalid:                      kerr.InvalidRecord.Code,
 		broker.ErrOutcomeUnknown:               kerr.RequestTimedOut.Code,
 		&broker.FencedError{Epoch: 7}:          kerr.NotLeaderForPartition.Code,
 		broker.ErrClosed:                       kerr.NotLeaderForPartition.Code,
@@ -44,12 +59,7 @@ func TestAppendCodes(t *testing.T) {
 		context.Canceled:                       kerr.RequestTimedOut.Code,
 		&record.InvalidError{Field: record.FieldBatchBytes}: kerr.MessageTooLarge.Code,
 	} {
-		check.Equalf(t, appendCode(err), want, "%v", err)
-	}
-	for _, f := range appendFaults {
-		if !slices.Contains(allowed, f.code.Code) {
-			t.Errorf("%v: %v is not allowed", f.err, f.code)
-		}
+		check.Equalf(t, codes.Append(err), want, "%v", err)
 	}
 	for _, field := range []string{
 		record.FieldMagic, record.FieldLength, record.FieldCRC, record.FieldAttributes, record.FieldCompression, record.FieldCount,
@@ -57,31 +67,33 @@ func TestAppendCodes(t *testing.T) {
 		record.FieldHeaders, record.FieldBatchBytes, record.FieldDecompressed, record.FieldCompressionRatio, "another",
 	} {
 		for _, inner := range []error{nil, io.ErrUnexpectedEOF} {
-			if c := appendCode(&record.InvalidError{Field: field, Err: inner}); c == none || !slices.Contains(allowed, c) {
+			if c := codes.Append(&record.InvalidError{Field: field, Err: inner}); c == codes.None || !slices.Contains(allowed, c) {
 				t.Errorf("%s: %d", field, c)
 			}
 		}
 	}
 }
 
-// TestCodesAreKnown: every code of package group has a protocol code, and no error maps to
-// UNKNOWN_SERVER_ERROR.
-func TestCodesAreKnown(t *testing.T) {
-	for _, table := range [][]fault{appendFaults, readFaults, topicFaults, groupFaults} {
-		for _, f := range table {
-			if f.code == kerr.UnknownServerError {
-				t.Errorf("%v: %v", f.err, f.code)
-			}
-		}
-	}
+// TestMemberCodes: every code of package group has a protocol code.
+func TestMemberCodes(t *testing.T) {
+	check.Equal(t, codes.Member(group.OK), codes.None)
 	for c := group.OK + 1; c <= group.InvalidRegularExpression; c++ {
-		if int(c) >= len(memberCodes) || memberCodes[c] == nil {
-			t.Errorf("code %d of package group has no protocol code", c)
-		}
+		check.Equalf(t, codes.Member(c) > codes.None, true, "code %d of package group has no protocol code", c)
 	}
-	for _, code := range []func(error) int16{appendCode, readCode, topicCode, groupCode} {
-		if c := code(errors.New("anything")); c == none || c == -1 {
-			t.Errorf("unknown error: code %d", c)
+}
+
+// TestNoUnknownServerError: an error that is in no table has a code too, and neither the tables nor
+// the handlers use UNKNOWN_SERVER_ERROR.
+func TestNoUnknownServerError(t *testing.T) {
+	for _, code := range []func(error) int16{codes.Append, codes.Read, codes.Topic, codes.Group} {
+		check.Equal(t, code(nil), codes.None)
+		check.Equalf(t, code(errors.New("anything")) > codes.None, true, "unknown error: code %d", code(errors.New("anything")))
+	}
+	for _, pattern := range []string{"*.go", "../*.go"} {
+		for _, file := range must.Get(filepath.Glob(pattern))(t) {
+			if !strings.HasSuffix(file, "_test.go") && strings.Contains(string(must.Get(os.ReadFile(file))(t)), "UnknownServerError") {
+				t.Errorf("%s uses UNKNOWN_SERVER_ERROR", file)
+			}
 		}
 	}
 }

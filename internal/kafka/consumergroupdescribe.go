@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -18,7 +19,6 @@ import (
 var consumerGroupDescribeAPI = api{
 	key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, groups: true,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text), wire.Bool}},
-	needs: []need{{access.Describe, access.Group}, {access.Describe, access.Topic}},
 	begin: groupServing((*call).consumerGroupDescribe),
 }
 
@@ -57,7 +57,7 @@ func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupD
 				g.Members = append(g.Members, describedConsumer(view.Consumers, &view.Consumers.Members[i]))
 			}
 		}
-		if g.ErrorCode = memberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
+		if g.ErrorCode = codes.Member(code); r.IncludeAuthorizedOperations && code == group.OK {
 			g.AuthorizedOperations = c.operations(access.Group, name)
 		}
 		resp.Groups = append(resp.Groups, g)

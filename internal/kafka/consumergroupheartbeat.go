@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -21,7 +22,6 @@ var consumerGroupHeartbeatAPI = api{
 		wire.Text, wire.Text, wire.Int32, wire.Text, wire.Text, wire.Int32,
 		wire.List(wire.Text), wire.Text.Since(1), wire.Text, wire.Array(wire.UUID, wire.List(wire.Int32)),
 	}},
-	needs: []need{{access.Read, access.Group}, {access.Describe, access.Topic}},
 	begin: beginning(consumerGroupHeartbeat),
 }
 
@@ -49,7 +49,7 @@ func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) fini
 	if a.Code == group.OK {
 		a, beat = c.groups.HeartbeatConsumer(&ask)
 	}
-	if resp.ErrorCode = memberCode(a.Code); a.Code != group.OK {
+	if resp.ErrorCode = codes.Member(a.Code); a.Code != group.OK {
 		why := heartbeatFaults[a.Code]
 		resp.ErrorMessage = orNil(why)
 		return answered(resp)

@@ -90,7 +90,7 @@ func (s *server) describedConsumer(v int16, epoch int32, id [16]byte) {
 		s.t.Fatalf("%+v", got[0])
 	}
 	m := got[0].Members[0]
-	if m.MemberID != "mine" || m.MemberEpoch != epoch || *m.RackID != "r" || m.ClientID != "client" || m.ClientHost != "/1.2.3.4" || v == 1 && m.MemberType != 1 {
+	if m.MemberID != "mine" || m.MemberEpoch != epoch || *m.RackID != "r" || m.ClientID != "raw" || m.ClientHost != "/127.0.0.1" || v == 1 && m.MemberType != 1 {
 		s.t.Errorf("%+v", m)
 	}
 	for _, a := range []kmsg.Assignment{m.Assignment, m.TargetAssignment} {

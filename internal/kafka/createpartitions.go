@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -19,7 +20,6 @@ var createPartitionsAPI = api{
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Text, wire.Int32, wire.Array(wire.List(wire.Int32))), wire.Int32, wire.Bool,
 	}},
-	needs: []need{{access.Alter, access.Topic}},
 	begin: serving((*call).createPartitions),
 }
 
@@ -34,7 +34,7 @@ func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsReq
 		if as, code := c.as(ctx, access.Alter, access.Topic, t.Topic); code != none {
 			out.ErrorCode, out.ErrorMessage = code, text(errDenied)
 		} else if err := c.addPartitions(as, t, r.ValidateOnly); err != nil {
-			out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
+			out.ErrorCode, out.ErrorMessage = codes.Topic(err), text(err)
 		}
 		resp.Topics = append(resp.Topics, out)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -28,7 +29,6 @@ var createTopicsAPI = api{
 		),
 		wire.Int32, wire.Bool,
 	}},
-	needs: []need{{access.Create, access.Topic}},
 	begin: serving((*call).createTopics),
 }
 
@@ -110,7 +110,7 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	if !dry {
 		info, err := c.b.CreateTopic(ctx, t.Topic, spec)
 		if err != nil {
-			fail(topicCode(err), err)
+			fail(codes.Topic(err), err)
 			return
 		}
 		out.TopicID = info.ID

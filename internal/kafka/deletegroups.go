@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -16,7 +17,6 @@ import (
 var deleteGroupsAPI = api{
 	key: kmsg.DeleteGroups, min: 0, max: 3, groups: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.List(wire.Text)}},
-	needs: []need{{access.Delete, access.Group}},
 	begin: groupServing((*call).deleteGroups),
 }
 
@@ -28,10 +28,10 @@ func (c *call) deleteGroups(ctx context.Context, r *kmsg.DeleteGroupsRequest) (*
 	for _, name := range r.Groups {
 		g := kmsg.NewDeleteGroupsResponseGroup()
 		g.Group = name
-		if g.ErrorCode = memberCode(ready); ready == group.OK {
+		if g.ErrorCode = codes.Member(ready); ready == group.OK {
 			as, denied := c.as(ctx, access.Delete, access.Group, name)
 			if g.ErrorCode = denied; denied == none {
-				g.ErrorCode = groupCode(c.groups.DeleteGroup(as, name))
+				g.ErrorCode = codes.Group(c.groups.DeleteGroup(as, name))
 			}
 		}
 		resp.Groups = append(resp.Groups, g)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -17,7 +18,6 @@ var deleteRecordsAPI = api{
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int64)), wire.Int32,
 	}},
-	needs: []need{{access.Delete, access.Topic}},
 	begin: serving((*call).deleteRecords),
 }
 
@@ -35,7 +35,7 @@ func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) 
 			p.Partition, p.LowWatermark = t.Partitions[j].Partition, -1
 			if p.ErrorCode = denied; denied == none {
 				low, err := c.trim(as, t.Topic, t.Partitions[j])
-				if p.ErrorCode = readCode(err); err == nil {
+				if p.ErrorCode = codes.Read(err); err == nil {
 					p.LowWatermark = low
 				}
 			}

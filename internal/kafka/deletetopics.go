@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -17,7 +18,6 @@ var deleteTopicsAPI = api{
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.List(wire.Text).Until(5), wire.Array(wire.Text, wire.UUID).Since(6), wire.Int32,
 	}},
-	needs: []need{{access.Delete, access.Topic}},
 	begin: serving((*call).deleteTopics),
 }
 
@@ -57,7 +57,7 @@ func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.
 	}
 	out.TopicID = ref.ID
 	if err := c.b.DeleteTopic(ctx, *name); err != nil {
-		out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
+		out.ErrorCode, out.ErrorMessage = codes.Topic(err), text(err)
 	}
 	return out
 }

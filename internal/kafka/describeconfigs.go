@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -24,7 +25,6 @@ var describeConfigsAPI = api{
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.List(wire.Text)), wire.Bool, wire.Bool.Since(3),
 	}},
-	needs: []need{{access.DescribeConfigs, access.Topic}, {access.DescribeConfigs, access.Cluster}, {access.DescribeConfigs, access.Group}},
 	begin: serving((*call).describeConfigs),
 }
 
@@ -52,7 +52,7 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 			}
 			info, ok := c.b.TopicNamed(ask.ResourceName)
 			if !ok {
-				out.ErrorCode, out.ErrorMessage = topicCode(broker.ErrUnknownTopic), text(broker.ErrUnknownTopic)
+				out.ErrorCode, out.ErrorMessage = codes.Topic(broker.ErrUnknownTopic), text(broker.ErrUnknownTopic)
 				break
 			}
 			out.Configs = topicConfigs(info.Settings, ask.ConfigNames, r.IncludeSynonyms)

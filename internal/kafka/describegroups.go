@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -17,7 +18,6 @@ import (
 var describeGroupsAPI = api{
 	key: kmsg.DescribeGroups, min: 0, max: 6, groups: true,
 	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{wire.List(wire.Text), wire.Bool.Since(3)}},
-	needs: []need{{access.Describe, access.Group}},
 	begin: groupServing((*call).describeGroups),
 }
 
@@ -53,7 +53,7 @@ func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest
 				g.Members = append(g.Members, describedMember(&view.Members[i]))
 			}
 		}
-		if g.ErrorCode = memberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
+		if g.ErrorCode = codes.Member(code); r.IncludeAuthorizedOperations && code == group.OK {
 			g.AuthorizedOperations = c.operations(access.Group, name)
 		}
 		resp.Groups = append(resp.Groups, g)

@@ -15,7 +15,6 @@ import (
 var describeLogDirsAPI = api{
 	key: kmsg.DescribeLogDirs, min: 1, max: 5,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Array(wire.Text, wire.List(wire.Int32))}},
-	needs: []need{{access.Describe, access.Cluster}},
 	begin: serving((*call).describeLogDirs),
 }
 

@@ -17,7 +17,6 @@ import (
 var describeTopicPartitionsAPI = api{
 	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text), wire.Int32, wire.Optional(wire.Text, wire.Int32)}},
-	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).describeTopicPartitions),
 }
 

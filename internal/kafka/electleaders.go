@@ -19,7 +19,6 @@ var electLeadersAPI = api{
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Int8.Since(1), wire.Array(wire.Text, wire.List(wire.Int32)), wire.Int32,
 	}},
-	needs: []need{{access.Alter, access.Cluster}},
 	begin: serving((*call).electLeaders),
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -45,7 +46,6 @@ var fetchAPI = api{
 		wire.Text.Since(11),
 		wire.Tagged(1, wire.Int32, wire.Int64),
 	}},
-	needs: []need{{access.Read, access.Topic}},
 	begin: func(c *call, _ context.Context) (framed.Finish, error) {
 		c.asks()
 		return c.fetch, nil
@@ -142,7 +142,7 @@ func (f *fetchCall) check(ctx context.Context, p *partitionFetch, ref *broker.To
 		beyond = ask.FetchOffset > bounds.Next
 	}
 	if err != nil {
-		p.code = readCode(err)
+		p.code = codes.Read(err)
 		return
 	}
 	p.start, p.end = bounds.Start, bounds.Next
@@ -230,7 +230,7 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 	f.got = got
 	for n, i := range readable {
 		in, p := &got.Parts[n], &f.parts[i]
-		if p.code = readCode(in.Err); !f.may(access.Read, access.Topic, f.wants[n].Topic) {
+		if p.code = codes.Read(in.Err); !f.may(access.Read, access.Topic, f.wants[n].Topic) {
 			p.code = kerr.TopicAuthorizationFailed.Code
 		}
 		p.start, p.end, p.chunks = in.Start, max(p.end, in.HighWatermark), in.Chunks

@@ -16,7 +16,6 @@ var findCoordinatorAPI = api{
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{
 		wire.Text.Until(3), wire.Int8.Since(1), wire.List(wire.Text).Since(4),
 	}},
-	needs: []need{{access.Describe, access.Group}},
 	begin: beginning(findCoordinator),
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -53,8 +54,10 @@ type piped struct {
 func servePipes(f *testing.F) *piped {
 	f.Helper()
 	s := &piped{&pipes{make(chan net.Conn), make(chan struct{})}, openBroker(f, objstore.NewMemory(), nil)}
+	groups := coordinator.Open(context.Background(), coordinator.Options{Broker: s.b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: quiet})
+	f.Cleanup(groups.Close)
 	k := must.Get(kafka.New(s.b, kafka.Options{
-		Auth: authority(f, s.b), Cluster: cluster.NewBoard(cluster.Registration{}), Advertised: "127.0.0.1:9092", Logger: quiet,
+		Auth: authority(f, s.b), Groups: groups, Cluster: cluster.NewBoard(cluster.Registration{}), Advertised: "127.0.0.1:9092", Logger: quiet,
 	}))(f)
 	done := make(chan error, 1)
 	ctx := context.Background()

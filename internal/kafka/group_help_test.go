@@ -2,60 +2,39 @@ package kafka_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"reflect"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// server is a broker with its coordinator; requests are encoded as on a socket.
+// server is a broker that serves consumer groups, and a connection to it.
 type server struct {
-	t     testing.TB
-	b     *broker.Broker
-	c     *coordinator.Coordinator
-	s     *kafka.Groups
-	table map[kmsg.Key]kafka.API
+	*served
+	t    testing.TB
+	c    *coordinator.Coordinator
+	conn *raw
+	keys map[int16]kmsg.ApiVersionsResponseApiKey
 }
 
 func start(t testing.TB) *server { return startOn(t, objstore.NewMemory()) }
 
 func startOn(t testing.TB, store objstore.Store) *server {
 	t.Helper()
-	b := must.Get(broker.Open(t.Context(), broker.Options{
-		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond},
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}))(t)
-	c := coordinator.Open(context.Background(), coordinator.Options{
-		Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-	})
-	s := &server{t: t, b: b, c: c, table: map[kmsg.Key]kafka.API{}}
-	s.s = kafka.NewGroups(b, c)
-	for _, a := range kafka.GroupTable() {
-		s.table[a.Key] = a
-	}
-	t.Cleanup(s.kill)
+	b := openBroker(t, store, nil)
+	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: quiet})
+	t.Cleanup(c.Close)
+	s := &server{served: serve(t, b, kafka.Options{Groups: c, Advertised: "self:9092"}), t: t, c: c}
+	s.conn = dial(t, s.served)
+	s.keys = s.conn.keys()
 	return s
-}
-
-// kill stops both like a crash.
-func (s *server) kill() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = s.b.Close(ctx)
-	s.c.Close()
 }
 
 func (s *server) topic(name string, partitions int) broker.TopicInfo {
@@ -64,45 +43,28 @@ func (s *server) topic(name string, partitions int) broker.TopicInfo {
 	return info
 }
 
-// begin begins a request in a version, limited to the supported ones.
-func (s *server) begin(version int16, r kmsg.Request) (int16, framed.Finish) {
-	s.t.Helper()
-	a := s.table[kmsg.Key(r.Key())]
-	version = max(a.Min, min(version, a.Max))
-	r.SetVersion(version)
-	body := r.AppendTo(nil)
-	_, rest, err := a.Shape.Skim(version, body)
-	if err != nil || len(rest) != 0 {
-		s.t.Fatalf("%s v%d: %v, %d bytes are left", a.Key.Name(), version, err, len(rest))
-	}
-	finish, err := s.s.Begin(a, version, slices.Clone(body))
-	if err != nil {
-		s.t.Fatalf("%s v%d: %v", a.Key.Name(), version, err)
-	}
-	return version, finish
+// within limits a version of a request to those that are served.
+func (s *server) within(r kmsg.Request, version int16) int16 {
+	k := s.keys[r.Key()]
+	return max(k.MinVersion, min(version, k.MaxVersion))
 }
 
-// ask returns the answer to a request as a client decodes it.
+// ask returns the answer to a request.
 func ask[R kmsg.Response](s *server, version int16, r kmsg.Request) R {
 	s.t.Helper()
-	version, finish := s.begin(version, r)
-	return finished[R](s, version, finish)
+	return s.conn.ask(r, s.within(r, version)).(R)
 }
 
-func finished[R kmsg.Response](s *server, version int16, finish framed.Finish) R {
+// parked is a second member of group g, whose join waits for the others.
+func (s *server) parked() (answer func() *kmsg.JoinGroupResponse) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
-	defer cancel()
-	answer := must.Get(finish(ctx))(s.t)
-	answer.Release()
-	read := reflect.New(reflect.TypeFor[R]().Elem()).Interface().(R)
-	read.SetVersion(version)
-	body := answer.Head[8:] // after length and correlation ID
-	if read.IsFlexible() {
-		body = body[1:] // no tagged fields
-	}
-	must.NoErrorf(s.t, read.ReadFrom(body), "%T v%d", read, version)
-	return read
+	c, r := dial(s.t, s.served), join("", "range")
+	c.send(r, 3) // version 3 joins in one step
+	sebtest.Eventually(s.t, "a second member has joined", func() bool {
+		v, _ := s.c.Describe("g")
+		return len(v.Members) == 2
+	})
+	return func() *kmsg.JoinGroupResponse { return c.receive(r, 3, c.last).(*kmsg.JoinGroupResponse) }
 }
 
 func ref[T any](v T) *T { return &v }

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -11,7 +12,6 @@ import (
 var heartbeatAPI = api{
 	key: kmsg.Heartbeat, min: 0, max: 4, groups: true,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{wire.Text, wire.Int32, wire.Text, wire.Text.Since(3)}},
-	needs: []need{{access.Read, access.Group}},
 	begin: beginning(heartbeat),
 }
 
@@ -21,6 +21,6 @@ func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish[*kmsg.HeartbeatResponse
 	if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none {
 		return answered(resp)
 	}
-	resp.ErrorCode = memberCode(c.groups.Heartbeat(&caller))
+	resp.ErrorCode = codes.Member(c.groups.Heartbeat(&caller))
 	return answered(resp)
 }

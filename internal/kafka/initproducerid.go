@@ -16,7 +16,6 @@ import (
 var initProducerIDAPI = api{
 	key: kmsg.InitProducerID, min: 0, max: 5, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Text, wire.Int32, wire.Int64.Since(3), wire.Int16.Since(3)}},
-	needs: []need{{access.IdempotentWrite, access.Cluster}},
 	begin: serving((*call).initProducerID),
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -22,7 +23,6 @@ var joinGroupAPI = api{
 		wire.Text, wire.Int32, wire.Int32.Since(1), wire.Text, wire.Text.Since(5), wire.Text,
 		wire.Array(wire.Text, wire.Bytes), wire.Text.Since(8),
 	}},
-	needs: []need{{access.Read, access.Group}},
 	begin: beginning(joinGroup),
 }
 
@@ -59,7 +59,7 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish[*kmsg.JoinGroupResponse
 // the leader must retry.
 func (c *call) joined(a *group.JoinAnswer) (*kmsg.JoinGroupResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrJoinGroupResponse()
-	resp.ErrorCode, resp.MemberID, resp.Generation = memberCode(a.Code), a.Member, -1
+	resp.ErrorCode, resp.MemberID, resp.Generation = codes.Member(a.Code), a.Member, -1
 	if a.Code != group.OK {
 		return resp, nil
 	}

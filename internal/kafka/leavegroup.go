@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -17,7 +18,6 @@ var leaveGroupAPI = api{
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Text, wire.Text.Until(2), wire.Array(wire.Text, wire.Text, wire.Text.Since(5)).Since(3),
 	}},
-	needs: []need{{access.Read, access.Group}},
 	begin: beginning(leaveGroup),
 }
 
@@ -33,18 +33,18 @@ func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish[*kmsg.LeaveGroupRespo
 			leaving[i] = group.Leaving{Member: m.MemberID, Instance: deref(m.InstanceID)}
 		}
 	}
-	codes, code := c.groups.Leave(r.Group, leaving)
-	resp.ErrorCode = memberCode(code)
+	results, code := c.groups.Leave(r.Group, leaving)
+	resp.ErrorCode = codes.Member(code)
 	if code != group.OK {
 		return answered(resp)
 	}
 	if c.version < 3 {
-		resp.ErrorCode = memberCode(codes[0])
+		resp.ErrorCode = codes.Member(results[0])
 		return answered(resp)
 	}
 	for i, m := range r.Members {
 		out := kmsg.NewLeaveGroupResponseMember()
-		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, memberCode(codes[i])
+		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, codes.Member(results[i])
 		resp.Members = append(resp.Members, out)
 	}
 	return answered(resp)

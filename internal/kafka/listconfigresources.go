@@ -17,7 +17,6 @@ import (
 var listConfigResourcesAPI = api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Int8).Since(1)}},
-	needs: []need{{access.DescribeConfigs, access.Cluster}},
 	begin: serving((*call).listConfigResources),
 }
 

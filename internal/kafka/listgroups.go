@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -19,7 +20,6 @@ import (
 var listGroupsAPI = api{
 	key: kmsg.ListGroups, min: 0, max: 5, groups: true,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.List(wire.Text).Since(4), wire.List(wire.Text).Since(5)}},
-	needs: []need{{access.Describe, access.Group}},
 	begin: groupServing((*call).listGroups),
 }
 
@@ -39,7 +39,7 @@ func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (*kmsg
 	if err != nil {
 		code = group.CoordinatorNotAvailable
 	}
-	if resp.ErrorCode = memberCode(code); code != group.OK {
+	if resp.ErrorCode = codes.Member(code); code != group.OK {
 		return resp, memory
 	}
 	for i := range list {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -27,7 +28,6 @@ var listOffsetsAPI = api{
 		wire.Int32, wire.Int8.Since(2),
 		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(4), wire.Int64, wire.Int32.Until(0))), wire.Int32.Since(10),
 	}},
-	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).listOffsets),
 }
 
@@ -66,7 +66,7 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (*km
 				fallthrough
 			default:
 				if ask.Timestamp == atEnd && confirm != nil {
-					p.ErrorCode = readCode(confirm)
+					p.ErrorCode = codes.Read(confirm)
 				} else {
 					c.offsetAt(ctx, &ref, ask, &p)
 				}
@@ -110,7 +110,7 @@ func knownTimestamp(timestamp int64, version int16) bool {
 func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
 	bounds, err := c.b.Bounds(ref.ID, ask.Partition)
 	if err != nil {
-		p.ErrorCode = readCode(err)
+		p.ErrorCode = codes.Read(err)
 		return
 	}
 	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none {
@@ -130,7 +130,7 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 		p.Offset, p.Timestamp, err = c.b.OffsetSince(ctx, ref, ask.Partition, ask.Timestamp)
 	}
 	if err != nil {
-		p.ErrorCode, p.Offset, p.Timestamp = readCode(err), -1, -1
+		p.ErrorCode, p.Offset, p.Timestamp = codes.Read(err), -1, -1
 		return
 	}
 	if c.version == 0 {

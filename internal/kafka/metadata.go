@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -25,7 +26,6 @@ var metadataAPI = api{
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
 		wire.Array(wire.UUID.Since(10), wire.Text), wire.Bool.Since(4), wire.Bool.Since(8).Until(10), wire.Bool.Since(8),
 	}},
-	needs: []need{{access.Describe, access.Topic}, {access.Create, access.Topic}},
 	begin: serving((*call).metadata),
 }
 
@@ -138,7 +138,7 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 		if c.standsBy() {
 			code = c.createAtLeader(ctx, name)
 		} else {
-			code = topicCode(c.b.EnsureTopic(ctx, name))
+			code = codes.Topic(c.b.EnsureTopic(ctx, name))
 		}
 		switch code {
 		case none:

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -26,7 +27,6 @@ var offsetCommitAPI = api{
 			wire.Int32, wire.Int64, wire.Int64.Since(1).Until(1), wire.Int32.Since(6), wire.Text,
 		)),
 	}},
-	needs: []need{{access.Read, access.Group}, {access.Read, access.Topic}},
 	begin: beginning(offsetCommit),
 }
 
@@ -34,7 +34,7 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommi
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	denied := c.denied(access.Read, access.Group, r.Group)
 	var commits []broker.OffsetCommit
-	var codes []*int16 // results of commits
+	var results []*int16 // results of commits
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetCommitResponseTopic()
@@ -54,7 +54,7 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommi
 			}
 			if code == none {
 				commits = append(commits, broker.OffsetCommit{Topic: name, Partition: p.Partition, Offset: p.Offset, Metadata: deref(p.Metadata)})
-				codes = append(codes, &out.Partitions[j].ErrorCode)
+				results = append(results, &out.Partitions[j].ErrorCode)
 			}
 		}
 		resp.Topics = append(resp.Topics, out)
@@ -68,7 +68,7 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommi
 	}
 	check, ok := c.who.Check(access.Read, access.Group, r.Group)
 	if !ok { // the right has ended since denied
-		for _, result := range codes {
+		for _, result := range results {
 			*result = kerr.GroupAuthorizationFailed.Code
 		}
 		return answered(resp)
@@ -76,9 +76,9 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommi
 	wait := c.groups.Commit(&caller, check, commits)
 	return func(ctx context.Context) (*kmsg.OffsetCommitResponse, *budget.Reservation) {
 		errs, code := wait(ctx)
-		for i, result := range codes {
-			if *result = memberCode(code); code == group.OK {
-				*result = groupCode(errs[i])
+		for i, result := range results {
+			if *result = codes.Member(code); code == group.OK {
+				*result = codes.Group(errs[i])
 			}
 		}
 		return resp, nil

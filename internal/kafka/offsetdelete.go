@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -21,7 +22,6 @@ import (
 var offsetDeleteAPI = api{
 	key: kmsg.OffsetDelete, min: 0, max: 0, groups: true,
 	shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text, wire.Array(wire.Text, wire.Array(wire.Int32))}},
-	needs: []need{{access.Delete, access.Group}, {access.Read, access.Topic}},
 	begin: groupServing((*call).offsetDelete),
 }
 
@@ -43,7 +43,7 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (*
 	if code == group.OK && view.State == group.Dead {
 		code = group.GroupIDNotFound
 	}
-	if resp.ErrorCode = memberCode(code); code != group.OK {
+	if resp.ErrorCode = codes.Member(code); code != group.OK {
 		return resp, nil
 	}
 	for i := range r.Topics {
@@ -65,7 +65,7 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (*
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
 			case errors.Is(err, broker.ErrUnknownGroup): // deleted with its last offset
 			default:
-				p.ErrorCode = groupCode(err)
+				p.ErrorCode = codes.Group(err)
 			}
 			out.Partitions = append(out.Partitions, p)
 		}

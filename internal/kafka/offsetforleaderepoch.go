@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -20,7 +21,6 @@ var offsetForLeaderEpochAPI = api{
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Int32.Since(3), wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(2), wire.Int32)),
 	}},
-	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).offsetForLeaderEpoch),
 }
 
@@ -49,7 +49,7 @@ func (c *call) offsetForLeaderEpoch(ctx context.Context, r *kmsg.OffsetForLeader
 
 func (c *call) epochEnd(ctx context.Context, ref *broker.TopicRef, ask *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
 	if _, err := c.b.Bounds(ref.ID, ask.Partition); err != nil {
-		p.ErrorCode = readCode(err)
+		p.ErrorCode = codes.Read(err)
 		return
 	}
 	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none || ask.LeaderEpoch < 0 {
@@ -60,7 +60,7 @@ func (c *call) epochEnd(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Off
 		return
 	}
 	found, end, known, err := c.b.EpochEnd(ref.ID, ask.Partition, uint32(ask.LeaderEpoch))
-	if p.ErrorCode = readCode(err); err == nil && known {
+	if p.ErrorCode = codes.Read(err); err == nil && known {
 		p.LeaderEpoch, p.EndOffset = int32(found), end
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/record"
 )
@@ -33,7 +34,6 @@ var produceAPI = api{
 		wire.Text.Since(3), wire.Int16, wire.Int32,
 		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.Array(wire.Int32, wire.Bytes)),
 	}},
-	needs: []need{{access.Write, access.Topic}},
 	begin: (*call).produce,
 }
 
@@ -143,11 +143,11 @@ func (p *produceCall) partition(ref *broker.TopicRef, check *access.Check, in *k
 	}
 	limits, err := p.b.Limits(ref.Name)
 	if err != nil {
-		return appendCode(err), err
+		return codes.Append(err), err
 	}
 	sum, err := record.CheckRepair(in.Records, limits) // in place; the request owns the frame
 	if err != nil {
-		return appendCode(err), err
+		return codes.Append(err), err
 	}
 	p.frame.Retain()
 	p.appends = append(p.appends, broker.Append{
@@ -252,7 +252,7 @@ func (p *produceCall) result(i int, r *broker.Result) {
 	o := p.at[i]
 	if r.Err != nil {
 		p.overBudget = p.overBudget || errors.Is(r.Err, broker.ErrOverBudget)
-		p.fail(o, appendCode(r.Err), r.Err)
+		p.fail(o, codes.Append(r.Err), r.Err)
 		return
 	}
 	o.BaseOffset = r.Base

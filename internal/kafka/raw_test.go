@@ -91,6 +91,16 @@ func (c *raw) ask(r kmsg.Request, version int16) kmsg.Response {
 	return c.receive(r, version, c.last)
 }
 
+// keys asks for the keys that the server offers.
+func (c *raw) keys() map[int16]kmsg.ApiVersionsResponseApiKey {
+	c.t.Helper()
+	keys := map[int16]kmsg.ApiVersionsResponseApiKey{}
+	for _, k := range c.ask(kmsg.NewPtrApiVersionsRequest(), 3).(*kmsg.ApiVersionsResponse).ApiKeys {
+		keys[k.ApiKey] = k
+	}
+	return keys
+}
+
 // ended expects the end of the connection.
 func (c *raw) ended() {
 	c.t.Helper()

@@ -19,7 +19,6 @@ var (
 	describeUserSCRAMCredentialsAPI = api{
 		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text)}},
-		needs: []need{{access.Describe, access.Cluster}},
 		begin: serving((*call).describeUserSCRAMCredentials),
 	}
 	alterUserSCRAMCredentialsAPI = api{
@@ -27,7 +26,6 @@ var (
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
 			wire.Array(wire.Text, wire.Int8), wire.Array(wire.Text, wire.Int8, wire.Int32, wire.Bytes, wire.Bytes),
 		}},
-		needs: []need{{access.Alter, access.Cluster}},
 		begin: serving((*call).alterUserSCRAMCredentials),
 	}
 )

@@ -1,14 +1,18 @@
-package kafka
+package kafka_test
 
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -76,42 +80,54 @@ func (f filler) bytes() []byte {
 }
 
 // request is a random request without its head.
-func (f filler) request(a *api, version int16) []byte {
-	r := kmsg.RequestForKey(a.key.Int16())
+func (f filler) request(key, version int16) []byte {
+	r := kmsg.RequestForKey(key)
 	f.fill(reflect.ValueOf(r).Elem())
 	r.SetVersion(version)
 	return r.AppendTo(nil)
 }
 
-// decoded decodes a request like a call.
-func decoded(a *api, version int16, body []byte) error {
-	r := kmsg.RequestForKey(a.key.Int16())
+// decoded decodes a request like a server.
+func decoded(key, version int16, body []byte) error {
+	r := kmsg.RequestForKey(key)
 	r.SetVersion(version)
 	return r.ReadFrom(body)
+}
+
+// shaped are the served API keys in order, and the shapes of their requests.
+func shaped(t testing.TB) (keys []kmsg.ApiVersionsResponseApiKey, shapes map[int16]wire.Shape) {
+	served := start(t).keys
+	shapes = map[int16]wire.Shape{}
+	for _, key := range slices.Sorted(maps.Keys(served)) {
+		keys, shapes[key] = append(keys, served[key]), kafka.Shape(kmsg.Key(key))
+	}
+	return keys, shapes
 }
 
 // TestShapes: every version of every request has the shape of its API, and decoding takes no more
 // memory than Skim estimates. Truncated requests are refused.
 func TestShapes(t *testing.T) {
 	f := filler{rand.New(rand.NewPCG(1, 2)), 4}
-	for _, a := range table() {
-		for version := a.min; version <= a.max; version++ {
-			r := kmsg.RequestForKey(a.key.Int16())
+	keys, shapes := shaped(t)
+	for _, a := range keys {
+		key, name, shape := a.ApiKey, kmsg.NameForKey(a.ApiKey), shapes[a.ApiKey]
+		for version := a.MinVersion; version <= a.MaxVersion; version++ {
+			r := kmsg.RequestForKey(key)
 			r.SetVersion(version)
-			if version > r.MaxVersion() || r.IsFlexible() != a.shape.IsFlexible(version) {
-				t.Fatalf("%s v%d: newest is %d, flexible %v", a.key.Name(), version, r.MaxVersion(), r.IsFlexible())
+			if version > r.MaxVersion() || r.IsFlexible() != shape.IsFlexible(version) {
+				t.Fatalf("%s v%d: newest is %d, flexible %v", name, version, r.MaxVersion(), r.IsFlexible())
 			}
 			for i := range 100 {
 				f.most = i % 5
-				body := f.request(&a, version)
-				cost, rest, err := a.shape.Skim(version, append(body[:len(body):len(body)], 0))
+				body := f.request(key, version)
+				cost, rest, err := shape.Skim(version, append(body[:len(body):len(body)], 0))
 				if err != nil || len(rest) != 1 {
-					t.Fatalf("%s v%d: %v, rest of %d bytes, request %x", a.key.Name(), version, err, len(rest), body)
+					t.Fatalf("%s v%d: %v, rest of %d bytes, request %x", name, version, err, len(rest), body)
 				}
-				sebtest.Allocates(t, int(cost)+4<<10, body, func() { must.NoError(t, decoded(&a, version, body)) })
+				sebtest.Allocates(t, int(cost)+4<<10, body, func() { must.NoError(t, decoded(key, version, body)) })
 				cut := body[:f.IntN(max(1, len(body)))]
-				if _, _, err := a.shape.Skim(version, cut); err == nil && decoded(&a, version, cut) != nil {
-					t.Fatalf("%s v%d: the first %d of %d bytes pass", a.key.Name(), version, len(cut), len(body))
+				if _, _, err := shape.Skim(version, cut); err == nil && decoded(key, version, cut) != nil {
+					t.Fatalf("%s v%d: the first %d of %d bytes pass", name, version, len(cut), len(body))
 				}
 			}
 		}
@@ -126,16 +142,17 @@ func TestClaims(t *testing.T) {
 	varint := binary.AppendUvarint(nil, 60<<10)
 	for _, c := range []struct {
 		name    string
-		a       *api
+		key     kmsg.Key
 		version int16
 		body    []byte
 	}{
-		{"fetch topics", &fetchAPI, 4, body(make([]byte, 17), i32)},
-		{"fetch topics compact", &fetchAPI, 12, body(make([]byte, 25), varint)},
-		{"tags", &apiVersionsAPI, 3, append([]byte{1, 1}, binary.AppendUvarint(nil, 1<<32-1)...)},
-		{"tags of a tag", &fetchAPI, 15, append(make([]byte, 24-3), append([]byte{1, 1, 1, 1, 1, 17}, append(make([]byte, 12), 0xff, 0xff, 0xff, 0xff, 0x0f)...)...)},
+		{"fetch topics", kmsg.Fetch, 4, body(make([]byte, 17), i32)},
+		{"fetch topics compact", kmsg.Fetch, 12, body(make([]byte, 25), varint)},
+		{"tags", kmsg.ApiVersions, 3, append([]byte{1, 1}, binary.AppendUvarint(nil, 1<<32-1)...)},
+		{"tags of a tag", kmsg.Fetch, 15, append(make([]byte, 24-3), append([]byte{1, 1, 1, 1, 1, 17}, append(make([]byte, 12), 0xff, 0xff, 0xff, 0xff, 0x0f)...)...)},
 	} {
-		if cost, _, err := c.a.shape.Skim(c.version, c.body); err == nil {
+		shape := kafka.Shape(c.key)
+		if cost, _, err := shape.Skim(c.version, c.body); err == nil {
 			t.Errorf("%s: accepted, with a cost of %d bytes", c.name, cost)
 		}
 	}
@@ -146,19 +163,21 @@ func TestClaims(t *testing.T) {
 func TestWorstAmplification(t *testing.T) {
 	const size = 64 << 10
 	most, of := 0.0, ""
+	keys, shapes := shaped(t)
 	for _, fill := range []byte{0, 1, 2, 3} {
 		filled := bytes.Repeat([]byte{fill}, size)
-		for _, a := range table() {
-			for version := a.min; version <= a.max; version++ {
+		for _, a := range keys {
+			shape := shapes[a.ApiKey]
+			for version := a.MinVersion; version <= a.MaxVersion; version++ {
 				for lead := 0; lead < 40; lead += sebtest.Runs(1, 3) {
 					binary.BigEndian.PutUint32(filled[lead:], uint32(size-lead-4)/3)
-					cost, _, err := a.shape.Skim(version, filled)
+					cost, _, err := shape.Skim(version, filled)
 					copy(filled[lead:], filled[size-4:])
 					if err != nil {
 						continue
 					}
 					if ratio := float64(cost) / size; ratio > most {
-						most, of = ratio, a.key.Name()
+						most, of = ratio, kmsg.NameForKey(a.ApiKey)
 					}
 				}
 			}
@@ -172,20 +191,20 @@ func TestWorstAmplification(t *testing.T) {
 
 // FuzzRequest: any request that passes Skim decodes within the estimated memory.
 func FuzzRequest(f *testing.F) {
-	list := table()
+	keys, shapes := shaped(f)
 	fill := filler{rand.New(rand.NewPCG(3, 4)), 3}
-	for i := range list {
-		for version := list[i].min; version <= list[i].max; version++ {
-			f.Add(uint8(i), uint8(version), fill.request(&list[i], version))
+	for i, a := range keys {
+		for version := a.MinVersion; version <= a.MaxVersion; version++ {
+			f.Add(uint8(i), uint8(version), fill.request(a.ApiKey, version))
 		}
 	}
 	f.Fuzz(func(t *testing.T, which, v uint8, body []byte) {
-		a := &list[int(which)%len(list)]
-		version := a.min + int16(v)%(a.max-a.min+1)
-		cost, _, err := a.shape.Skim(version, body)
+		a := keys[int(which)%len(keys)]
+		shape, version := shapes[a.ApiKey], a.MinVersion+int16(v)%(a.MaxVersion-a.MinVersion+1)
+		cost, _, err := shape.Skim(version, body)
 		if err != nil {
 			return
 		}
-		sebtest.Allocates(t, int(cost)+4<<10, body, func() { _ = decoded(a, version, body) })
+		sebtest.Allocates(t, int(cost)+4<<10, body, func() { _ = decoded(a.ApiKey, version, body) })
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -20,7 +21,6 @@ var syncGroupAPI = api{
 		wire.Text, wire.Int32, wire.Text, wire.Text.Since(3), wire.Text.Since(5), wire.Text.Since(5),
 		wire.Array(wire.Text, wire.Bytes),
 	}},
-	needs: []need{{access.Read, access.Group}},
 	begin: beginning(syncGroup),
 }
 
@@ -59,7 +59,7 @@ func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish[*kmsg.SyncGroupResponse
 			resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 			return resp, nil
 		}
-		if resp.ErrorCode = memberCode(a.Code); a.Code == group.OK {
+		if resp.ErrorCode = codes.Member(a.Code); a.Code == group.OK {
 			resp.ProtocolType, resp.Protocol, resp.MemberAssignment = &a.ProtocolType, &a.Protocol, a.Assignment
 		}
 		return resp, memory

@@ -3,12 +3,14 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -26,6 +28,15 @@ func table() []api {
 	}
 }
 
+// Shape is the structure of the requests of a served API key.
+func Shape(key kmsg.Key) wire.Shape {
+	list := table()
+	return list[slices.IndexFunc(list, func(a api) bool { return a.key == key })].shape
+}
+
+// none is the code for success.
+const none = codes.None
+
 // api defines how an API key is served.
 type api struct {
 	key      kmsg.Key
@@ -34,8 +45,6 @@ type api struct {
 	shape wire.Shape
 	// groups is set for keys about consumer groups.
 	groups bool
-	// needs are the rights that a request needs.
-	needs []need
 	// leader is set for keys that only the leader can serve, and a standby forwards.
 	leader bool
 	// unauthenticated allows requests before authentication.
@@ -133,4 +142,17 @@ func (c *call) answer(resp kmsg.Response, encode func([]byte) []byte) framed.Ans
 	}
 	resp.SetVersion(c.version)
 	return framed.Answer{Head: encode(c.head(make([]byte, 0, usual)))}
+}
+
+// text is the error message of an answer; nil without an error.
+func text(err error) *string {
+	if err == nil {
+		return nil
+	}
+	const longest = 500
+	s := err.Error()
+	if len(s) > longest {
+		s = s[:longest]
+	}
+	return &s
 }

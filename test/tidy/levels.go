@@ -48,6 +48,7 @@ var levels = map[string]int{
 	"internal/httpapi/forward":  3,
 	"internal/framed":           2,
 	"internal/kafka/wire":       0,
+	"internal/kafka/codes":      5,
 	"internal/delivery/webhook": 2,
 	"internal/localdb/snapshot": 2,
 	"internal/riemann/query":    0,
@@ -140,6 +141,7 @@ var onlyFrom = map[string][]string{
 	"internal/riemann":          {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server"},
 	"internal/kafka/wire":       {"internal/kafka"},
+	"internal/kafka/codes":      {"internal/kafka"},
 }
 
 // banned are imports that production code avoids: templates look up methods by name, which keeps

@@ -1,4 +1,7 @@
-package kafka
+// Package codes maps errors of the broker and answers of the coordinator to error codes of the Kafka
+// protocol, by what is asked for. UNKNOWN_SERVER_ERROR (-1) is never used: it tells a client nothing,
+// and the Java client writes records twice after such a produce answer (KAFKA-14034).
+package codes
 
 import (
 	"context"
@@ -6,22 +9,19 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/record"
 )
 
-// none is the code for success. The others are those of kerr. UNKNOWN_SERVER_ERROR (-1) is never
-// used: it tells a client nothing, and the Java client writes records twice after such a produce
-// answer (KAFKA-14034).
-const none int16 = 0
+// None is the code for success. The others are those of kerr.
+const None int16 = 0
 
-// fault is a row of a table from errors to codes; the first match counts.
-type fault struct {
-	err  error
-	code *kerr.Error
+// Table maps errors to codes; the first match counts.
+type Table []struct {
+	Err  error
+	Code *kerr.Error
 }
 
 // appendFaults lists every error of an append. The table is complete, because the code decides
@@ -29,7 +29,7 @@ type fault struct {
 // refusal that may pass is NOT_ENOUGH_REPLICAS, which every client treats as "not appended, retry".
 // An unknown outcome is REQUEST_TIMED_OUT, after which an idempotent producer sends the same batch
 // again.
-var appendFaults = []fault{
+var appendFaults = Table{
 	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrAuditTopic, kerr.TopicAuthorizationFailed},
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
@@ -53,16 +53,16 @@ var appendFaults = []fault{
 	{broker.ErrInvalid, kerr.InvalidRecord},
 }
 
-// appendCode is the code of an append error. An error that is not in the table means that the
+// Append is the code of an append error. An error that is not in the table means that the
 // outcome is unknown.
-func appendCode(err error) int16 {
+func Append(err error) int16 {
 	if err == nil {
-		return none
+		return None
 	}
 	if batch, ok := errors.AsType[*record.InvalidError](err); ok && !errors.Is(err, record.ErrTooLarge) {
 		return batchCode(batch)
 	}
-	return codeIn(appendFaults, err, kerr.RequestTimedOut.Code)
+	return appendFaults.Find(err, kerr.RequestTimedOut.Code)
 }
 
 // batchCode is the code of an invalid batch.
@@ -84,7 +84,7 @@ func batchCode(e *record.InvalidError) int16 {
 }
 
 // readFaults lists the errors of reading records and offsets.
-var readFaults = []fault{
+var readFaults = Table{
 	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -103,43 +103,11 @@ var readFaults = []fault{
 	{context.Canceled, kerr.NotLeaderForPartition}, // the server stops
 }
 
-// readCode is the code of a read error. An error that is not in the table may pass.
-func readCode(err error) int16 { return codeIn(readFaults, err, kerr.RequestTimedOut.Code) }
-
-// errRule: a rule of Kafka that Seb does not have.
-var errRule = errors.New("unsupported rule")
-
-// accessFaults lists the errors of changing rules, passwords and quotas.
-var accessFaults = []fault{
-	{errRule, kerr.InvalidRequest},
-	{errQuota, kerr.InvalidRequest},
-	{errEntity, kerr.UnsupportedVersion}, // as in Kafka
-	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
-	{broker.ErrNotAudited, kerr.PolicyViolation},
-	{broker.ErrInvalid, kerr.InvalidRequest},
-	{auth.ErrNoPassword, kerr.ResourceNotFound},
-	{broker.ErrLevel, kerr.UnsupportedVersion},
-	{broker.ErrFenced, kerr.NotController},
-	{broker.ErrNotLeader, kerr.NotController},
-	{broker.ErrReadOnly, kerr.NotController},
-	{broker.ErrClosed, kerr.NotController},
-	{broker.ErrCorrupt, kerr.KafkaStorageError},
-	{broker.ErrNewer, kerr.KafkaStorageError},
-	{broker.ErrStateFull, kerr.PolicyViolation},
-	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
-}
-
-// accessCode is the code of an error of changing rules, passwords and quotas.
-func accessCode(err error) int16 {
-	var invalid *broker.InvalidError
-	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {
-		return kerr.UnacceptableCredential.Code
-	}
-	return codeIn(accessFaults, err, kerr.RequestTimedOut.Code)
-}
+// Read is the code of a read error. An error that is not in the table may pass.
+func Read(err error) int16 { return readFaults.Find(err, kerr.RequestTimedOut.Code) }
 
 // topicFaults lists the errors of changing topics.
-var topicFaults = []fault{
+var topicFaults = Table{
 	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrNotAudited, kerr.PolicyViolation},
 	{broker.ErrAuditTopic, kerr.PolicyViolation},
@@ -156,9 +124,9 @@ var topicFaults = []fault{
 	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
-// topicCode is the code of an error of changing a topic. An error that is not in the table means
+// Topic is the code of an error of changing a topic. An error that is not in the table means
 // that the outcome is unknown.
-func topicCode(err error) int16 {
+func Topic(err error) int16 {
 	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
 		switch invalid.Field {
 		case "topic-name":
@@ -170,12 +138,12 @@ func topicCode(err error) int16 {
 		}
 		return kerr.InvalidRequest.Code
 	}
-	return codeIn(topicFaults, err, kerr.RequestTimedOut.Code)
+	return topicFaults.Find(err, kerr.RequestTimedOut.Code)
 }
 
 // groupFaults lists the errors of changing and reading a group's offsets. Other errors are
 // COORDINATOR_NOT_AVAILABLE, after which clients find the coordinator and retry.
-var groupFaults = []fault{
+var groupFaults = Table{
 	{broker.ErrUnauthorized, kerr.GroupAuthorizationFailed},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -192,8 +160,8 @@ var groupFaults = []fault{
 	{context.Canceled, kerr.NotCoordinator}, // the server stops, or the client is gone
 }
 
-// groupCode is the code of a broker error about a group.
-func groupCode(err error) int16 {
+// Group is the code of a broker error about a group.
+func Group(err error) int16 {
 	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
 		switch invalid.Field {
 		case "group":
@@ -203,7 +171,7 @@ func groupCode(err error) int16 {
 		}
 		return kerr.InvalidRequest.Code
 	}
-	return codeIn(groupFaults, err, kerr.CoordinatorNotAvailable.Code)
+	return groupFaults.Find(err, kerr.CoordinatorNotAvailable.Code)
 }
 
 // memberCodes maps the codes of packages group and coordinator.
@@ -231,35 +199,23 @@ var memberCodes = [...]*kerr.Error{
 	group.InvalidRegularExpression:  kerr.InvalidRegularExpression,
 }
 
-// memberCode is the code of a coordinator answer.
-func memberCode(c group.Code) int16 {
+// Member is the code of a coordinator answer.
+func Member(c group.Code) int16 {
 	if c == group.OK {
-		return none
+		return None
 	}
 	return memberCodes[c].Code
 }
 
-func codeIn(table []fault, err error, otherwise int16) int16 {
+// Find is the code of an error, and otherwise if the table has none.
+func (table Table) Find(err error, otherwise int16) int16 {
 	if err == nil {
-		return none
+		return None
 	}
 	for _, f := range table {
-		if errors.Is(err, f.err) {
-			return f.code.Code
+		if errors.Is(err, f.Err) {
+			return f.Code.Code
 		}
 	}
 	return otherwise
-}
-
-// text is the error message of an answer; nil without an error.
-func text(err error) *string {
-	if err == nil {
-		return nil
-	}
-	const longest = 500
-	s := err.Error()
-	if len(s) > longest {
-		s = s[:longest]
-	}
-	return &s
 }
