@@ -9,13 +9,13 @@ import (
 	"github.com/sebbroker/seb/test/check"
 )
 
-// codes sends requests and returns the code of the answer.
-type codes struct {
+// coder sends requests and returns the code of the answer.
+type coder struct {
 	t *testing.T
 	c *raw
 }
 
-func (k codes) create(name string, partitions int32, assigned bool, config string) int16 {
+func (k coder) create(name string, partitions int32, assigned bool, config string) int16 {
 	r := kmsg.NewPtrCreateTopicsRequest()
 	n := kmsg.NewCreateTopicsRequestTopic()
 	n.Topic, n.NumPartitions, n.ReplicationFactor = name, partitions, -1
@@ -29,7 +29,7 @@ func (k codes) create(name string, partitions int32, assigned bool, config strin
 	return k.c.ask(r, 5).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
 }
 
-func (k codes) alter(name string, ops int, config string) int16 {
+func (k coder) alter(name string, ops int, config string) int16 {
 	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, name
@@ -40,7 +40,7 @@ func (k codes) alter(name string, ops int, config string) int16 {
 	return k.c.ask(r, 1).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
 }
 
-func (k codes) noValue(op kmsg.IncrementalAlterConfigOp) int16 {
+func (k coder) noValue(op kmsg.IncrementalAlterConfigOp) int16 {
 	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
@@ -49,26 +49,26 @@ func (k codes) noValue(op kmsg.IncrementalAlterConfigOp) int16 {
 	return k.c.ask(r, 1).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
 }
 
-func (k codes) metadata(name string) int16 {
+func (k coder) metadata(name string) int16 {
 	r := kmsg.NewPtrMetadataRequest()
 	r.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
 	return k.c.ask(r, 9).(*kmsg.MetadataResponse).Topics[0].ErrorCode
 }
 
-func (k codes) cut(name string, offset int64) int16 {
+func (k coder) cut(name string, offset int64) int16 {
 	r := kmsg.NewPtrDeleteRecordsRequest()
 	r.TimeoutMillis = 10_000
 	r.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: name, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
 	return k.c.ask(r, 2).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode
 }
 
-func (k codes) id(id int64, epoch int16) int16 {
+func (k coder) id(id int64, epoch int16) int16 {
 	r := kmsg.NewPtrInitProducerIDRequest()
 	r.ProducerID, r.ProducerEpoch = id, epoch
 	return k.c.ask(r, 4).(*kmsg.InitProducerIDResponse).ErrorCode
 }
 
-func (k codes) cluster(kind int8) int16 {
+func (k coder) cluster(kind int8) int16 {
 	r := kmsg.NewPtrDescribeClusterRequest()
 	r.EndpointType = kind
 	got := k.c.ask(r, 1).(*kmsg.DescribeClusterResponse)
@@ -78,7 +78,7 @@ func (k codes) cluster(kind int8) int16 {
 	return got.ErrorCode
 }
 
-func (k codes) describe(kind kmsg.ConfigResourceType, name string) int16 {
+func (k coder) describe(kind kmsg.ConfigResourceType, name string) int16 {
 	r := kmsg.NewPtrDescribeConfigsRequest()
 	r.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kind, ResourceName: name}}
 	return k.c.ask(r, 4).(*kmsg.DescribeConfigsResponse).Resources[0].ErrorCode
@@ -92,8 +92,8 @@ func TestSameCodes(t *testing.T) {
 	c := dial(t, s)
 	c.ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)
 
-	k := codes{t, c}
-	for what, codes := range map[string][2]int16{
+	k := coder{t, c}
+	for what, got := range map[string][2]int16{
 		"create: a bad name and a bad config":         {k.create("a b", 1, false, "no.such"), 17},
 		"create: an existing topic, and a bad config": {k.create("t", 1, false, "no.such"), 36},
 		"create: replicas and partitions":             {k.create("new", 1, true, ""), 42},
@@ -114,7 +114,7 @@ func TestSameCodes(t *testing.T) {
 		"controllers":                                 {k.cluster(2), 114},
 		"an unknown type of endpoints":                {k.cluster(3), 115},
 	} {
-		check.Equalf(t, codes[0], codes[1], "%s", what)
+		check.Equalf(t, got[0], got[1], "%s", what)
 	}
 }
 

@@ -28,7 +28,7 @@ func table() []api {
 	}
 }
 
-// Shape is the structure of the requests of a served API key.
+// Shape is the structure of the requests of a served API key, for checks of its estimates.
 func Shape(key kmsg.Key) wire.Shape {
 	list := table()
 	return list[slices.IndexFunc(list, func(a api) bool { return a.key == key })].shape
