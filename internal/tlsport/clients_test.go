@@ -178,6 +178,7 @@ func TestCertificatesOfClients(t *testing.T) {
 		g.refused("untrusted", "unknown certificate authority", insistent)
 		g.authority.Revocations(t, g.lists, time.Hour, shop)
 		sebtest.Eventually(t, "the list is read", func() bool { return strings.Contains(g.log.String(), "revoked=1") })
+		sebtest.Eventually(t, "the first connection is ended", func() bool { return g.count("revoked") == 1 })
 		g.refused("revoked", "bad certificate", config(shop))
 		if text := g.log.String(); !strings.Contains(text, `subject="CN=Shop,OU=services,O=Test"`) || !strings.Contains(text, fmt.Sprintf("serial=%X", shop.Leaf.SerialNumber)) {
 			t.Error(text)
