@@ -257,7 +257,7 @@ func (p *workDir) inspectRegistration() {
 	p.refused(5, "not a valid registration", "inspect", file)
 }
 
-// TestBenchmarks covers the commands; package benchmark tests the measurements.
+// TestBenchmarks covers the commands; benchmark_test.go tests the measurements.
 func TestBenchmarks(t *testing.T) {
 	p := newWorkDir(t)
 	small := []string{"-r", "2", "-w", "3", "--batches", "12", "--record-size", "100", "--records-per-batch", "50", "--json"}

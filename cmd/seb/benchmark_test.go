@@ -1,4 +1,4 @@
-package benchmark_test
+package main_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,27 +19,27 @@ import (
 	"github.com/sebbroker/seb/test/must"
 )
 
-// version is the version in the results.
-type version struct {
+// named is the version in the results.
+type named struct {
 	Name string `json:"name"`
 }
 
-func (v version) String() string { return v.Name }
+func (n named) String() string { return n.Name }
 
-// local starts a real broker in memory.
-func local(ctx context.Context, dir string) (*server.Server, error) {
+// inMemory starts a real broker in memory.
+func inMemory(ctx context.Context, dir string) (*server.Server, error) {
 	cfg := config.Default()
 	cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.MemoryLimit = dir, "mem:", 0, 64<<20
 	return server.Start(ctx, cfg, slog.New(slog.DiscardHandler))
 }
 
-// measure runs p on new brokers, and returns the report and the number of closed brokers.
+// measure calls package benchmark: it runs p on new brokers, and returns the report and the number of closed brokers.
 func measure(t *testing.T, p benchmark.Params, o benchmark.Options) (out string, closed int, err error) {
 	t.Helper()
 	var b bytes.Buffer
-	o.Out, o.Version = &b, version{"seb of this test"}
+	o.Out, o.Version = &b, named{"seb of this test"}
 	o.Start = func(ctx context.Context, p *benchmark.Params) (benchmark.Broker, error) {
-		srv, err := local(ctx, t.TempDir())
+		srv, err := inMemory(ctx, t.TempDir())
 		if err != nil {
 			return benchmark.Broker{}, err
 		}
@@ -70,7 +71,7 @@ func TestMovedRecordsAreCounted(t *testing.T) {
 			}
 			var r struct {
 				Benchmark        string
-				Version          version
+				Version          named
 				RecordsPerSecond float64 `json:"records_per_second"`
 				CPU              float64 `json:"cpu_us_per_record"`
 				RSS              int64   `json:"rss_max_bytes"`
@@ -96,7 +97,7 @@ func TestMovedRecordsAreCounted(t *testing.T) {
 }
 
 func TestRemoteBrokerIsUnchanged(t *testing.T) {
-	srv := must.Get(local(t.Context(), t.TempDir()))(t)
+	srv := must.Get(inMemory(t.Context(), t.TempDir()))(t)
 	defer srv.Close(context.Background())
 	p := small(benchmark.Multipart)
 	p.RemoteAddress, p.RemoteKey = srv.URL(), "wrong"
@@ -136,5 +137,58 @@ func TestAllParamErrorsAreReported(t *testing.T) {
 	}
 	for _, flag := range []string{"runs", "workers", "batches", "record-size", "records-per-batch", "format", "remote-broker-address", "requests", "skew", "records-per-request"} {
 		check.Containsf(t, err.Error(), "--"+flag+": ", "--%s is missing in the error: %v", flag, err)
+	}
+}
+
+// TestBareServer: the bare server moves the requested data, its report says that it is not a
+// broker, and it leaves no files.
+func TestBareServer(t *testing.T) {
+	dir := t.TempDir()
+	for _, kind := range []string{benchmark.BareNone, benchmark.BareFile, benchmark.BareSync, ""} {
+		p := small(benchmark.Multipart)
+		p.Bare, p.BareDir, p.RecordSize = kind, dir, 20<<10 // fills a file of 10 MiB
+		if kind == "" {
+			p.Bare, p.Read = benchmark.BareFile, &benchmark.ReadParams{Requests: 20, RecordsPerRequest: 70, Skew: benchmark.Uniform}
+		}
+		out, closed, err := measure(t, p, benchmark.Options{JSON: true})
+		if err != nil || closed != 0 {
+			t.Fatalf("%q: %d brokers closed, %v", kind, closed, err)
+		}
+		var r struct {
+			Of   string `json:"cpu_and_rss_of"`
+			Runs []struct{ Records, Bytes int64 }
+		}
+		must.NoError(t, json.Unmarshal([]byte(out), &r))
+		records := int64(12 * 50)
+		if p.Read != nil {
+			records = 20 * 70
+		}
+		if len(r.Runs) != 2 || r.Runs[0].Records != records || r.Runs[1].Bytes != records*20<<10 || r.Of != "bare server and load generator" {
+			t.Errorf("%q: %s", kind, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestFaultsOfABareServerAreNamed(t *testing.T) {
+	for want, change := range map[string]func(*benchmark.Params){
+		"none, file, sync": func(p *benchmark.Params) { p.Bare = "disk" },
+		`"none", want file`: func(p *benchmark.Params) {
+			p.Bare, p.Read = benchmark.BareNone, &benchmark.ReadParams{Requests: 1, RecordsPerRequest: 1, Skew: benchmark.Recent}
+		},
+		"--bucket":                func(p *benchmark.Params) { p.Bare, p.Bucket = benchmark.BareFile, "mem:" },
+		"--remote-broker-address": nil,
+	} {
+		p := small(benchmark.Multipart)
+		if change == nil {
+			p.Bare, p.RemoteAddress = benchmark.BareNone, "http://localhost:1"
+		} else {
+			change(&p)
+		}
+		if _, _, err := measure(t, p, benchmark.Options{}); err == nil || !strings.Contains(err.Error(), "--bare: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
 	}
 }
