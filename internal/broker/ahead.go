@@ -162,8 +162,8 @@ func (b *Broker) following(id partKey, offset, n int64) (next []objstore.Extent)
 			if b.tail.has(slotKey{r.Epoch, r.Slot, r.Pack}) {
 				return
 			}
-			_, near := b.reader.index.find(r.Source(), r.Base, r.End(), max(offset, r.Base), 1)
-			at := objstore.Range{Offset: int64(r.Pos) + near.pos, Length: int64(r.Len) - near.pos}
+			_, near := b.reader.index.Find(r.Source(), r.Base, r.End(), max(offset, r.Base), 1)
+			at := objstore.Range{Offset: int64(r.Pos) + near.Pos, Length: int64(r.Len) - near.Pos}
 			next = append(next, objstore.Extent{Key: s.RangeKey(r), Range: at})
 			n -= at.Length
 		}

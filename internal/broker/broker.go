@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b.tail = &tail{class: o.Budget.Class(budget.Tail), met: b.met, objects: map[slotKey]*log.Object{}}
 	b.waiters = newWaiters(b.met)
-	b.reader = openRanges(rangesOptions{
+	b.reader = OpenRanges(RangesOptions{
 		Store: o.Store, Budget: o.Budget, Elsewhere: b.LedElsewhere, Timeout: cmp.Or(o.Timeouts.Read, readTimeout), PerMiB: cmp.Or(o.Timeouts.PerMiB, readPerMiB), Share: o.ShareReads, Metrics: o.Metrics,
 	})
 	b.ahead = &readAhead{}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -72,6 +73,11 @@ func open(t testing.TB, o broker.Options) *broker.Broker {
 	b := must.Get(broker.Open(ctx, o))(t)
 	t.Cleanup(func() { kill(b) })
 	return b
+}
+
+// waitingFetches is the metric of the fetches that wait for data.
+func waitingFetches(set *metrics.Set) float64 {
+	return set.GetOrCreateGauge("seb_broker_waiting_fetches", nil).Get()
 }
 
 // kill stops a broker without a flush.

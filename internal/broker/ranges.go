@@ -17,6 +17,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -25,8 +26,11 @@ import (
 // atOnce is the number of concurrent requests of one Read.
 const atOnce = 8
 
-// rangesOptions configure a Reader. Every field but Elsewhere and Share must be set.
-type rangesOptions struct {
+// segmentsMax is the limit of the index, in segments: about 3 MiB.
+const segmentsMax = 64 << 10
+
+// RangesOptions configure a Reader. Every field but Elsewhere and Share must be set.
+type RangesOptions struct {
 	// Store is the bucket, perhaps behind a cache.
 	Store objstore.Store
 	// Budget supplies the memory: its class Fetch, and its buffers.
@@ -45,19 +49,19 @@ type rangesOptions struct {
 
 // Reader reads ranges. Its methods may be called concurrently.
 type Reader struct {
-	opt         rangesOptions
-	index       *segmentIndex
+	opt         RangesOptions
+	index       *segments.Index
 	flights     flights
 	gets, bytes *metrics.Counter // requests to the store, and their bytes
 }
 
-// openRanges returns a reader. It makes no request.
-func openRanges(o rangesOptions) *Reader {
+// OpenRanges returns a reader. It makes no request.
+func OpenRanges(o RangesOptions) *Reader {
 	if o.Elsewhere == nil {
 		o.Elsewhere = func() bool { return false }
 	}
 	r := &Reader{
-		opt: o, index: newSegmentIndex(segmentsMax),
+		opt: o, index: segments.New(segmentsMax),
 		gets:  o.Metrics.GetOrCreateCounter(`seb_broker_store_reads_total`),
 		bytes: o.Metrics.GetOrCreateCounter(`seb_broker_store_read_bytes_total`),
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -95,16 +96,16 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (r *Reader) readOnce(ctx context.Context, p *Piece) (Chunk, *memory, error) {
 	ctx, cancel := r.timeout(ctx, int64(p.Range.Len))
 	defer cancel()
-	known, near := r.index.find(p.Range.Source(), p.Range.Base, p.Range.End(), p.Offset, p.Max)
+	known, near := r.index.Find(p.Range.Source(), p.Range.Base, p.Range.End(), p.Offset, p.Max)
 	n := len(known)
 	if n == 0 || r.opt.Share {
 		return r.readBlocks(ctx, p, near, nil, BlockMin)
 	}
-	size := known[n-1].pos + known[n-1].size - near.pos
+	size := known[n-1].Pos + known[n-1].Size - near.Pos
 	if size < sectionMin {
 		return r.readBlocks(ctx, p, near, nil, BlockMin)
 	}
-	body, err := r.get(ctx, p, near.pos, size)
+	body, err := r.get(ctx, p, near.Pos, size)
 	if err != nil {
 		return Chunk{}, nil, err
 	}
@@ -112,7 +113,7 @@ func (r *Reader) readOnce(ctx context.Context, p *Piece) (Chunk, *memory, error)
 	if !ok {
 		return r.readBlocks(ctx, p, near, body, size)
 	}
-	return Chunk{Base: known[0].base, End: known[n-1].end, Size: size, Section: s, Verified: true}, newMemory(s), nil
+	return Chunk{Base: known[0].Base, End: known[n-1].End, Size: size, Section: s, Verified: true}, newMemory(s), nil
 }
 
 // timeout returns a context for one attempt to read n bytes.
@@ -128,8 +129,8 @@ func (r *Reader) timeout(ctx context.Context, n int64) (context.Context, context
 // readBlocks reads from a known start of a batch until it has the batch that holds the wanted
 // offset, and what follows. That is mostly one request, because readers continue where they
 // stopped. body, if not nil, supplies the first least bytes.
-func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
-	v := verifier{Piece: p, pos: near.pos, base: near.base}
+func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segments.Segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
+	v := verifier{Piece: p, pos: near.Pos, base: near.Base}
 	for skip := int64(2 * BlockMin); ; skip = min(2*skip, skipMax) {
 		mem, err := r.block(ctx, &v, body, least)
 		if err != nil {
@@ -140,7 +141,7 @@ func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segment, body io
 			mem.release()
 			return Chunk{}, nil, err
 		}
-		r.index.add(p.Range.Source(), v.segments)
+		r.index.Add(p.Range.Source(), v.segments)
 		if found.Size > 0 {
 			return found, mem, nil
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
@@ -66,7 +65,7 @@ func overdue(s *state.State, now time.Time) []core.Op {
 		}
 		settings := state.Resolve(t.Settings)
 		for i, p := range t.Partitions.Written() {
-			if start := keepFrom(p, &settings, now); start > p.Start {
+			if start := p.KeepFrom(&settings, now); start > p.Start {
 				ops = append(ops, core.Op{Own: true, Record: state.Record{
 					Kind: state.TopicTrim, Topic: t.ID, Partition: uint32(i), Offset: start,
 				}})
@@ -74,30 +73,6 @@ func overdue(s *state.State, now time.Time) []core.Op {
 		}
 	}
 	return ops
-}
-
-// keepFrom returns the first offset that a topic's settings keep. A whole range is trimmed if it
-// was appended longer than retention-time ago, or if retention-bytes or more follow it. So at least
-// retention-bytes stay, and an overdue record stays until all of its range is overdue. A topic that
-// is only compacted keeps everything, as in Kafka.
-func keepFrom(p *state.Partition, s *state.Settings, now time.Time) int64 {
-	start := p.Start
-	if !strings.Contains(s.CleanupPolicy, "delete") {
-		return start
-	}
-	before := now.Add(-s.RetentionTime).UnixMicro()
-	left := p.Bytes
-	for i := range p.Ranges {
-		r := &p.Ranges[i]
-		left -= int64(r.Len)
-		old := s.RetentionTime != state.Unlimited && r.AppendTime < before
-		many := s.RetentionBytes != state.Unlimited && left >= s.RetentionBytes
-		if !old && !many {
-			break
-		}
-		start = r.End()
-	}
-	return start
 }
 
 // Trim makes offset the first offset of a partition, permanently, and waits until that is

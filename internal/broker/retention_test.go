@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -63,7 +66,7 @@ func TestKeepFrom(t *testing.T) {
 			}
 			canonical := must.Get(state.CheckSettings(given))(t)
 			s := state.Resolve(canonical)
-			must.Equalf(t, broker.KeepFrom(&c.p, &s, now), c.want, "keeps from")
+			must.Equalf(t, c.p.KeepFrom(&s, now), c.want, "keeps from")
 		})
 	}
 }
@@ -188,7 +191,9 @@ func wantBelow(t testing.TB, part broker.FetchedPart, offset, start int64) {
 func TestTrim(t *testing.T) {
 	stores(t, func(t *testing.T, inner objstore.Store) {
 		s := storetest.NewCounter(inner)
-		b := open(t, options(s))
+		o := options(s)
+		o.Metrics = metrics.NewSet()
+		b := open(t, o)
 		ctx := context.Background()
 		create(t, b, "a", 1)
 		for i := range 5 {
@@ -200,9 +205,7 @@ func TestTrim(t *testing.T) {
 			check.NoError(t, err)
 			waiting <- f.Parts[0]
 		}()
-		for _, n := b.Waiting(); n == 0; _, n = b.Waiting() {
-			time.Sleep(time.Millisecond)
-		}
+		sebtest.Eventually(t, "a fetch waits", func() bool { return waitingFetches(o.Metrics) == 1 })
 		if p, err := b.Trim(ctx, "a", 0, 5); err != nil || p.Start != 5 || p.Next != 10 {
 			t.Fatalf("%+v %v", p, err)
 		}

@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 
+	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -14,7 +15,7 @@ type verifier struct {
 	base int64 // its offset
 	// need is the size of the next batch if the buffer ended inside it.
 	need     int64
-	segments []segment // verified by the last call
+	segments []segments.Segment // verified by the last call
 }
 
 // verify checks the whole batches in buf, which begins at v.pos. It checks their checksums, and
@@ -113,15 +114,19 @@ func (r *Reader) Written(at ObjectRange, parts func() [][]byte) {
 			rest = more
 		}
 	}
-	r.index.add(at.Source, v.segments)
+	r.index.Add(at.Source, v.segments)
 }
+
+// segmentBytes is the granularity of the index of segments. A reader that begins inside a segment
+// gets it from its beginning, and a section ends at the end of a segment.
+const segmentBytes = 64 << 10
 
 // remember adds a batch to the segments, to the last one while that stays below segmentBytes.
 func (v *verifier) remember(size, span int64) {
-	if n := len(v.segments); n > 0 && v.segments[n-1].size+size <= segmentBytes {
-		v.segments[n-1].size += size
-		v.segments[n-1].end += span
+	if n := len(v.segments); n > 0 && v.segments[n-1].Size+size <= segmentBytes {
+		v.segments[n-1].Size += size
+		v.segments[n-1].End += span
 		return
 	}
-	v.segments = append(v.segments, segment{pos: v.pos, size: size, base: v.base, end: v.base + span})
+	v.segments = append(v.segments, segments.Segment{Pos: v.pos, Size: size, Base: v.base, End: v.base + span})
 }

@@ -43,6 +43,7 @@ var levels = map[string]int{
 	"internal/log/core":         2,
 	"internal/cluster":          2,
 	"internal/group":            2,
+	"internal/broker/segments":  2,
 	"internal/log/pack":         2,
 	"internal/httpapi/httpconn": 2,
 	"internal/httpapi/forward":  3,
@@ -141,6 +142,7 @@ var onlyFrom = map[string][]string{
 	"internal/riemann":          {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server"},
 	"internal/kafka/wire":       {"internal/kafka"},
+	"internal/broker/segments":  {"internal/broker"},
 	"internal/kafka/codes":      {"internal/kafka"},
 }
 

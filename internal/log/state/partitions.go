@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"time"
 )
 
 // Partitions holds the partitions of a topic by number. Unwritten partitions take no memory. The
@@ -151,4 +153,28 @@ func (s *State) usedEpochs() map[uint32]bool {
 		}
 	}
 	return used
+}
+
+// KeepFrom returns the first offset of a partition that its topic's settings keep. A whole range is trimmed if it
+// was appended longer than retention-time ago, or if retention-bytes or more follow it. So at least
+// retention-bytes stay, and an overdue record stays until all of its range is overdue. A topic that
+// is only compacted keeps everything, as in Kafka.
+func (p *Partition) KeepFrom(s *Settings, now time.Time) int64 {
+	start := p.Start
+	if !strings.Contains(s.CleanupPolicy, "delete") {
+		return start
+	}
+	before := now.Add(-s.RetentionTime).UnixMicro()
+	left := p.Bytes
+	for i := range p.Ranges {
+		r := &p.Ranges[i]
+		left -= int64(r.Len)
+		old := s.RetentionTime != Unlimited && r.AppendTime < before
+		many := s.RetentionBytes != Unlimited && left >= s.RetentionBytes
+		if !old && !many {
+			break
+		}
+		start = r.End()
+	}
+	return start
 }
