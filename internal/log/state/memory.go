@@ -36,7 +36,7 @@ type Memory struct {
 // Sum is the total.
 func (m Memory) Sum() int64 { return m.Tables + m.Ranges }
 
-// Memory estimates a leader's memory for the state. In a catalog Ranges is 0.
+// Memory estimates a leader's memory for the state. Ranges is not meaningful in a catalog.
 func (s *State) Memory() Memory {
 	n := &s.tally
 	return Memory{
