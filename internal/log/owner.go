@@ -314,9 +314,12 @@ type message struct {
 }
 
 // inbox passes messages to the owner: a slice under a mutex with one wake-up for any number of
-// messages, which is cheaper than a channel send for each. It has no bound of its own: QueueBytes
-// bounds submits, the core's requests bound answers, and the other messages have a waiting caller
-// each.
+// messages. It has no bound of its own: QueueBytes bounds submits, the core's requests bound answers,
+// and the other messages have a waiting caller each.
+//
+// A message of 1 and of 8 producers that never pause took 100 and 180 ns on two cores, through a
+// channel 200 and 250 ns, through a lock-free ring 230 and 2,800 ns. Only with 256 such producers was
+// the channel faster, with 280 instead of 1,000 ns.
 type inbox struct {
 	wake chan struct{} // capacity 1
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +179,36 @@ func (s *slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.
 func (s *slow) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
 	s.request()
 	return s.Store.List(ctx, o)
+}
+
+// TestRequestsAtOnce: a walk that may read further ahead has at most 40 requests at a time.
+func TestRequestsAtOnce(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		leader := open(t, options(memory))
+		id := topic(t, leader, "a", 1)
+		for range 300 {
+			must.NoError(t, appendOne(t, leader, id, "v"))
+		}
+		leader.Kill()
+		store := newHooked(memory)
+		var running, most atomic.Int64
+		store.onGet = func(context.Context, string, objstore.Range) error {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Millisecond) // the other requests of the bubble begin meanwhile
+			running.Add(-1)
+			return nil
+		}
+		o := options(store)
+		o.Core.ReadAhead = 200
+		next := open(t, o)
+		check.Equalf(t, len(contents(t, next, memory, id, 0)), 300, "records")
+		check.Equalf(t, most.Load(), 40, "requests at a time")
+		next.Kill()
+	})
 }
 
 // TestWarmTakeover measures a takeover by a follower, after a thousand slots and several snapshots of

@@ -1,4 +1,4 @@
-package log
+package log_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -18,12 +19,12 @@ const (
 )
 
 // at returns the readings some time after the start, when the machine's clock showed wall.
-func at(wall int64, passed time.Duration) Reading {
-	return Reading{Mono: 5_000 + int64(passed), Wall: wall + passed.Microseconds()}
+func at(wall int64, passed time.Duration) log.Reading {
+	return log.Reading{Mono: 5_000 + int64(passed), Wall: wall + passed.Microseconds()}
 }
 
 func TestTimePassesByTheMonotonicClock(t *testing.T) {
-	var c Clock
+	var c log.Clock
 	if got, err := c.Time(at(last, 0)); got != last || err != nil {
 		t.Fatal(got, err)
 	}
@@ -57,10 +58,10 @@ func TestStarts(t *testing.T) {
 		{"at the end of time", 1<<62 - 1, false, "days ahead", false},
 		{"at its beginning", 0, false, "behind", false},
 	} {
-		clock := Clock{Accept: c.accept}
+		clock := log.Clock{Accept: c.accept}
 		clock.Lead(last)
 		got, err := clock.Time(at(c.wall, 0))
-		if got != c.wall || (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, ErrClock)) {
+		if got != c.wall || (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, log.ErrClock)) {
 			t.Errorf("%s: %d, %v", c.name, got, err)
 		}
 		check.Equalf(t, clock.Leapt(), c.leapt, "%s: leapt", c.name)
@@ -68,7 +69,7 @@ func TestStarts(t *testing.T) {
 }
 
 func TestClockBehindCatchesUp(t *testing.T) {
-	var c Clock
+	var c log.Clock
 	c.Lead(last)
 	must.Error(t, check.Err(c.Time(at(last-sec, 0))), "commits in the past")
 	if got, err := c.Time(at(last-sec, time.Second+time.Microsecond)); got != last+1 || err != nil {
@@ -78,7 +79,7 @@ func TestClockBehindCatchesUp(t *testing.T) {
 
 func TestEmptyLogContradictsNoClock(t *testing.T) {
 	for _, empty := range []int64{0, 17} {
-		var c Clock
+		var c log.Clock
 		c.Lead(empty)
 		if _, err := c.Time(at(last, 0)); err != nil || c.Leapt() {
 			t.Error(err, c.Leapt())
@@ -87,27 +88,27 @@ func TestEmptyLogContradictsNoClock(t *testing.T) {
 }
 
 func TestStoreClock(t *testing.T) {
-	var c Clock
+	var c log.Clock
 	c.Lead(last)
-	r := Reading{Wall: last + day, Store: true, Skew: SkewMax}
+	r := log.Reading{Wall: last + day, Store: true, Skew: log.SkewMax}
 	if got, err := c.Time(r); got != r.Wall || err != nil {
 		t.Error(got, err)
 	}
-	for _, skew := range []time.Duration{SkewMax + 1, -SkewMax - 1, 3650 * 24 * time.Hour} {
+	for _, skew := range []time.Duration{log.SkewMax + 1, -log.SkewMax - 1, 3650 * 24 * time.Hour} {
 		r.Skew = skew
-		var wrong *ClockError
+		var wrong *log.ClockError
 		if _, err := c.Time(r); !errors.As(err, &wrong) || wrong.Skew != skew {
 			t.Errorf("%v: %v", skew, err)
 		}
 		check.Error(t, check.Err(c.Set(r)), "the clock was set although the store contradicts it")
 	}
-	late := Clock{}
+	late := log.Clock{}
 	late.Lead(last)
-	check.NoErrorf(t, check.Err(late.Time(Reading{Wall: last - day, Store: true})), "the store agrees, and the log is in the future")
+	check.NoErrorf(t, check.Err(late.Time(log.Reading{Wall: last - day, Store: true})), "the store agrees, and the log is in the future")
 }
 
 func TestSet(t *testing.T) {
-	var c Clock
+	var c log.Clock
 	c.Lead(last)
 	must.Error(t, check.Err(c.Time(at(last-day, 0))), "commits in the past")
 	r := at(last-day, time.Second)
