@@ -74,14 +74,16 @@ func (s *Sim) removing() {
 	next()
 }
 
-// read reports whether the engine has read all events for all triggers.
+// read reports whether the engine has read all events for all triggers, those included whose client
+// has not waited for the engine.
 func (b *Broker) read() bool {
 	list, err := b.engine.Triggers()
-	if err != nil || b.engine.Lag() != 0 {
+	if err != nil || b.engine.Lag() != 0 || len(list) != len(b.s.truth.ids) {
 		return false
 	}
 	for i := range list {
-		if list[i].Backfilling || list[i].Late {
+		versions := b.s.truth.versions[list[i].ID]
+		if list[i].Backfilling || list[i].Late || list[i].Version != versions[len(versions)-1].Version {
 			return false
 		}
 	}
