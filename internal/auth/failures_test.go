@@ -1,32 +1,33 @@
-package auth
+package auth_test
 
 import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	f := NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now })
-	for i := range freeFailures {
+	f := auth.NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now })
+	for i := range 10 {
 		must.Equalf(t, f.Failed("http", fmt.Sprintf("192.0.2.%d:1", i)), 0, "failure %d waits", i+1)
 	}
 	for range 3 {
-		check.Equalf(t, f.Failed("http", "192.0.2.99:1"), FailureDelay, "a failure after the free ones waits")
+		check.Equalf(t, f.Failed("http", "192.0.2.99:1"), auth.FailureDelay, "a failure after the free ones waits")
 	}
 	for _, other := range []string{"192.0.3.1:1", "[2001:db8::1]:1", "pipe"} {
 		check.Equalf(t, f.Failed("kafka", other), 0, "a failure from %s waits", other)
 	}
-	now = now.Add(2 * regain)
-	for i, want := range []time.Duration{0, 0, FailureDelay} {
+	now = now.Add(2 * time.Second)
+	for i, want := range []time.Duration{0, 0, auth.FailureDelay} {
 		check.Equalf(t, f.Failed("http", "[::ffff:192.0.2.1]:1"), want, "2 s later failure %d waits", i+1)
 	}
 }
@@ -34,7 +35,7 @@ func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var log bytes.Buffer
-	f := NewFailures(slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	f := auth.NewFailures(slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	for i := range 1000 {
 		f.Failed("http", fmt.Sprintf("192.0.2.1:%d", i))
 		now = now.Add(time.Millisecond)
@@ -43,7 +44,7 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 		t.Errorf("%d lines within a second: %s", n, log.String())
 	}
 	f.Failed("kafka", "198.51.100.7:1")
-	now = now.Add(networkLogInterval)
+	now = now.Add(9 * time.Second) // 10 s after the first
 	f.Failed("http", "192.0.2.1:1")
 	if n := strings.Count(log.String(), "\n"); n != 3 || !strings.Contains(log.String(), "listener=kafka remote=198.51.100.7:1 delay=0s others_before=999") {
 		t.Errorf("%d lines: %s", n, log.String())
@@ -51,17 +52,19 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 }
 
 func TestTheTableOfNetworksIsBounded(t *testing.T) {
-	f := NewFailures(slog.New(slog.DiscardHandler), nil)
-	for i := range sebtest.Runs(10, 2) * networksMax {
+	now := time.Unix(1e9, 0)
+	f, before := auth.NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now }), heap()
+	for i := range 10_000 {
 		f.Failed("http", fmt.Sprintf("10.%d.%d.1:1", i>>8, i&0xff))
-		if len(f.networks) > networksMax {
-			t.Fatalf("%d networks are kept", len(f.networks))
-		}
 	}
+	if held := heap() - before; held > 512<<10 {
+		t.Errorf("the networks take %d bytes", held)
+	}
+	runtime.KeepAlive(f)
 }
 
 func TestEachFailureIsReported(t *testing.T) {
-	f := NewFailures(slog.New(slog.DiscardHandler), nil)
+	f := auth.NewFailures(slog.New(slog.DiscardHandler), nil)
 	var got []string
 	f.Audit = func(listener, remote, network string) { got = append(got, listener+" "+remote+" "+network) }
 	f.Failed("http", "192.0.2.7:5")

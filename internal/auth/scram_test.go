@@ -1,10 +1,11 @@
-package auth
+package auth_test
 
 import (
 	"encoding/base64"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -18,9 +19,12 @@ func TestProofOfRFC7677(t *testing.T) {
 		"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096," +
 		"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 	salt, proof := decode("W22ZaJ0SNY7soEsUEjb6gQ=="), decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
-	secret := func(password string) Candidate {
-		v := verifier(access.SCRAMSHA256, salt, 4096, Salted(access.SCRAMSHA256, password, salt, 4096))
-		return Candidate{Scram: &v}
+	w := newWorld(t)
+	secret := func(password string) auth.Candidate {
+		salted := auth.Salted(access.SCRAMSHA256, password, salt, 4096)
+		set := auth.Password{User: "user", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: salt, Salted: salted}
+		must.NoError(t, w.a.SetPassword(t.Context(), w.a.Root(), set))
+		return must.Get(w.a.Candidates(t.Context(), "user", access.SCRAMSHA256))(t)[0]
 	}
 	signature, ok := secret("pencil").Prove(said, proof)
 	if got, want := base64.StdEncoding.EncodeToString(signature), "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="; !ok || got != want {
