@@ -1,4 +1,4 @@
-package webhook
+package webhook_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -23,17 +24,17 @@ func TestStoredForm(t *testing.T) {
 		"all": string(sealed), "a secret": `{"secrets":` + string(parts["secrets"]) + `}`, "a header": `{"headers":` + string(parts["headers"]) + `}`,
 		"the data key": `{"Sealed_By":` + string(parts[secrets.Member]) + `}`,
 	} {
-		if _, err := ParseDelivery([]byte(text)); err == nil || !strings.Contains(err.Error(), "encrypted form") || strings.Contains(err.Error(), "sebsealed1:") {
+		if _, err := webhook.ParseDelivery([]byte(text)); err == nil || !strings.Contains(err.Error(), "encrypted form") || strings.Contains(err.Error(), "sebsealed1:") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d := must.Get(ParseStored(sealed))(t)
+	d := must.Get(webhook.ParseStored(sealed))(t)
 	shown, err := json.Marshal(d)
 	if want := `"headers":{"A":"***"},"secrets":["whsec_***"]`; err != nil || !strings.Contains(string(shown), want) || strings.Contains(string(shown), "seb") {
 		t.Errorf("shown as %s, %v", shown, err)
 	}
-	check.Equalf(t, CapSpan(sealed), 48*time.Hour, "cap of")
-	if QuietOf(sealed) == (QuietHours{}) {
+	check.Equalf(t, webhook.CapSpan(sealed), 48*time.Hour, "cap of")
+	if webhook.QuietOf(sealed) == (webhook.QuietHours{}) {
 		t.Error("no quiet hours")
 	}
 }
