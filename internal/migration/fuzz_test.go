@@ -1,4 +1,4 @@
-package migration
+package migration_test
 
 import (
 	"math"
@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // FuzzListing: a name counts as a batch file only if it has the form of one, with an offset; every
@@ -15,20 +17,24 @@ func FuzzListing(f *testing.F) {
 	f.Add("t/000000000000.record_batch\nt/000000000007.record_batch\nt/offsets_000000000007.offsets\nt/x/000000000000.record_batch\nt/other")
 	f.Add("t/-00000000001.record_batch\nt/9223372036854775807.record_batch\nt/9223372036854775808.record_batch\nt/+00000000001.record_batch\nt/7.record_batch")
 	f.Fuzz(func(t *testing.T, names string) {
-		l := &Listing{}
-		var n, offsets int
+		store, keys := objstore.NewMemory(), map[string]bool{}
 		for key := range strings.SplitSeq(names, "\n") {
-			if !strings.HasPrefix(key, "t/") || !objstore.ValidKey(key) {
+			if !strings.HasPrefix(key, "t/") || !objstore.ValidKey(key) || keys[key] {
 				continue // a listing has no other names
 			}
-			files := len(l.Files)
-			l.add("t", objstore.Entry{Key: key, Size: 10})
-			n++
-			if len(l.Files) > files {
-				if first := l.Files[files].First; first < 0 || Name("t", first) != key {
-					t.Fatalf("%q is parsed as the file of offset %d", key, first)
-				}
-			} else if strings.HasPrefix(path.Base(key), "offsets_") && strings.HasSuffix(key, ".offsets") && strings.Count(key, "/") == 1 {
+			must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(make([]byte, 10))))
+			keys[key] = true
+		}
+		l := must.Get(migration.List(t.Context(), store, "t"))(t)
+		n, offsets := len(keys), 0
+		for _, f := range l.Files {
+			if key := migration.Name("t", f.First); f.First < 0 || f.Size != 10 || !keys[key] {
+				t.Fatalf("no file of offset %d", f.First)
+			}
+			delete(keys, migration.Name("t", f.First))
+		}
+		for key := range keys {
+			if strings.HasPrefix(path.Base(key), "offsets_") && strings.HasSuffix(key, ".offsets") && strings.Count(key, "/") == 1 {
 				offsets++
 			}
 		}
@@ -44,10 +50,10 @@ func FuzzCheckTopic(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, topic string) {
-		if err := CheckTopic(topic); err != nil {
+		if err := migration.CheckTopic(topic); err != nil {
 			return
 		}
-		if key := Name(topic, math.MaxInt64); !objstore.ValidKey(key) || strings.Count(key, "/") != 1 {
+		if key := migration.Name(topic, math.MaxInt64); !objstore.ValidKey(key) || strings.Count(key, "/") != 1 {
 			t.Fatalf("%q is allowed", topic)
 		}
 	})

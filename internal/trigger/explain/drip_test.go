@@ -1,4 +1,4 @@
-package explain
+package explain_test
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/trigger/explain"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/must"
@@ -28,9 +29,9 @@ func body(t testing.TB, expr, events, at any) []byte {
 	return b
 }
 
-func ask(t *testing.T, text []byte) *Answer {
+func ask(t *testing.T, text []byte) *explain.Answer {
 	t.Helper()
-	q, err := Parse(text)
+	q, err := explain.Parse(text)
 	must.NoErrorf(t, err, "%s", text)
 	a := must.Get(q.Answer(t.Context(), nil))(t)
 	return a
@@ -41,7 +42,7 @@ func TestCases(t *testing.T) {
 	for _, c := range driplangtest.Cases(t) {
 		text := body(t, c.Expr, c.Events, c.At)
 		if c.Error != "" {
-			_, err := Parse(text)
+			_, err := explain.Parse(text)
 			var fault *driplang.Error
 			if !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), c.Error) {
 				t.Errorf("%s: %v, want %s", c.ID, err, c.Error)
@@ -49,7 +50,7 @@ func TestCases(t *testing.T) {
 			continue
 		}
 		e := must.Get(driplang.Parse(c.Expr))(t)
-		for form, a := range map[string]*Answer{"text": ask(t, text), "JSON": ask(t, body(t, e, c.Events, c.At))} {
+		for form, a := range map[string]*explain.Answer{"text": ask(t, text), "JSON": ask(t, body(t, e, c.Events, c.At))} {
 			if a.Value != c.Value || a.Value && a.Pending || a.Why == "" {
 				t.Errorf("%s %s: %s at %s: %+v: %s", c.ID, form, c.Expr, c.At, a, c.Why)
 			}
@@ -131,9 +132,9 @@ func TestOrderAndDuplicates(t *testing.T) {
 			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1.5)}}, 2, true, "0 0 0 pending|1 -1 0 true|1.5 1 0 true",
 		},
 	} {
-		q := must.Get(Parse(body(t, c.expr, c.events, day(c.at))))(t)
+		q := must.Get(explain.Parse(body(t, c.expr, c.events, day(c.at))))(t)
 		var trace []string
-		a, err := q.Answer(t.Context(), func(m Moment) {
+		a, err := q.Answer(t.Context(), func(m explain.Moment) {
 			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(driplangtest.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
 		})
 		if err != nil || a.Value != c.value || strings.ReplaceAll(strings.Join(trace, "|"), "  ", " ") != c.trace {
@@ -160,20 +161,20 @@ func TestFaults(t *testing.T) {
 		`{"expr":"A","events":["A"]` + at:          "event 0: want an object, given a JSON string",
 		`{"expr":"A","events":null` + at:           "events: want an array",
 		`{"expr":"A","events":[null]` + at:         "event 0: event: missing",
-		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z"},{"event":"A"}]` + at:                           "event 1: at: missing",
-		`{"expr":"A","events":[{"event":"","at":"2026-01-01T00:00:00Z"}]` + at:                                          "event 0: event: empty",
-		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":[]}]` + at:                               "event 0: data: want an object, or null",
-		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","name":1}]` + at:                                `event 0: unknown field "name"`,
-		`{"expr":"A","events":[{"event":"` + strings.Repeat("x", 257) + `","at":"2026-01-01T00:00:00Z"}]` + at:          "event 0: event: 257 bytes, the limit is 256",
-		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"` + strings.Repeat("x", 257) + `"}]` + at: "event 0: id: 257 bytes, the limit is 256",
-		`{"expr":"A","events":[` + strings.Repeat(`{"event":"A","at":"2026-01-01T00:00:00Z"},`, EventsMax) + `0]` + at:  "events: more than 10000 events",
-		`{"expr":"` + strings.Repeat("x", BodyMax) + `"` + at:                                                           "body: 1048615 bytes, the limit is 1048576",
-		`{"expr":"A THEN (B WITHIN 2 parsecs)"` + at:                                                                    "1:18: unknown unit 'parsecs'",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z"},{"event":"A"}]` + at:                                  "event 1: at: missing",
+		`{"expr":"A","events":[{"event":"","at":"2026-01-01T00:00:00Z"}]` + at:                                                 "event 0: event: empty",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":[]}]` + at:                                      "event 0: data: want an object, or null",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","name":1}]` + at:                                       `event 0: unknown field "name"`,
+		`{"expr":"A","events":[{"event":"` + strings.Repeat("x", 257) + `","at":"2026-01-01T00:00:00Z"}]` + at:                 "event 0: event: 257 bytes, the limit is 256",
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"` + strings.Repeat("x", 257) + `"}]` + at:        "event 0: id: 257 bytes, the limit is 256",
+		`{"expr":"A","events":[` + strings.Repeat(`{"event":"A","at":"2026-01-01T00:00:00Z"},`, explain.EventsMax) + `0]` + at: "events: more than 10000 events",
+		`{"expr":"` + strings.Repeat("x", explain.BodyMax) + `"` + at:                                                          "body: 1048615 bytes, the limit is 1048576",
+		`{"expr":"A THEN (B WITHIN 2 parsecs)"` + at:                                                                           "1:18: unknown unit 'parsecs'",
 		`{"expr":"A\nAND"` + at: "2:4: expected an event name, NOT or '('",
 		`{"expr":{"then":[{"event":"A"},{"within":{"event":"B"}}]}` + at: `/then/1: "within" needs "for"`,
 		`{"expr":7` + at: "expected an expression, an object",
 	} {
-		q, err := Parse([]byte(text))
+		q, err := explain.Parse([]byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.80s: %v, %v, want %s", text, q, err, want)
 		}
@@ -181,19 +182,19 @@ func TestFaults(t *testing.T) {
 }
 
 func TestReadEvents(t *testing.T) {
-	q := &Question{}
+	q := &explain.Question{}
 	err := q.ReadEvents(strings.NewReader("\n{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00.0019Z\"}\r\n \n{\"event\":\"B\",\"at\":\"2026-01-01T01:00:00+01:00\",\"data\":{\"x\":1}}"), "")
 	if err != nil || len(q.Events) != 2 || q.Events[0].At != driplangtest.Base.UnixMilli()+1 || q.Events[1].At != driplangtest.Base.UnixMilli() || string(q.Events[1].Data) != `{"x":1}` {
 		t.Errorf("%+v, %v", q.Events, err)
 	}
-	var fault *Fault
+	var fault *explain.Fault
 	if err := q.ReadEvents(strings.NewReader("{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00Z\"}\n\n{\"event\":\"A\"}"), ""); !errors.As(err, &fault) || fault.Event != 1 || fault.Field != "at" {
 		t.Error(err)
 	}
 }
 
 func TestAnswerEndsWithItsContext(t *testing.T) {
-	q := must.Get(Parse(body(t, "A", []happened{{Event: "A", At: day(0)}}, day(1))))(t)
+	q := must.Get(explain.Parse(body(t, "A", []happened{{Event: "A", At: day(0)}}, day(1))))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	check.ErrorIs(t, check.Err(q.Answer(ctx, nil)), context.Canceled)
@@ -207,10 +208,10 @@ func FuzzQuestion(f *testing.F) {
 	}
 	f.Add([]byte(`{"expr":{"then":[{"event":"A"},{"within":{"not":{"event":"B"}},"for":"1d"}]},"events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"x","data":{"y":[1]}}],"at":"2026-01-01T12:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		q, err := Parse(text)
+		q, err := explain.Parse(text)
 		if err != nil {
 			var expr *driplang.Error
-			var own *Fault
+			var own *explain.Fault
 			if !errors.As(err, &expr) && !errors.As(err, &own) || err.Error() == "" {
 				t.Fatalf("%#v", err)
 			}
@@ -226,7 +227,7 @@ func FuzzQuestion(f *testing.F) {
 			}
 		}
 		canonical := must.Get(driplang.Parse(q.Expr.String()))(t)
-		again := &Question{Expr: canonical, Events: q.Events, At: q.At}
+		again := &explain.Question{Expr: canonical, Events: q.Events, At: q.At}
 		b, err := again.Answer(t.Context(), nil)
 		if err != nil || b.Value != a.Value || b.Why != a.Why {
 			t.Fatalf("%+v, then %+v, %v", a, b, err)
@@ -244,7 +245,7 @@ func FuzzQuestion(f *testing.F) {
 }
 
 // before returns the events of a question that count.
-func before(q *Question) (events []Event) {
+func before(q *explain.Question) (events []explain.Event) {
 	last := int64(-1 << 62)
 	for _, e := range q.Events {
 		if last = max(last, e.At); last > q.At {
@@ -283,7 +284,7 @@ func TestReadEventsOfBroker(t *testing.T) {
 		"an unknown member":   {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var q Question
+			var q explain.Question
 			if err := q.ReadEvents(strings.NewReader(c.lines), c.entity); fmt.Sprint(err) != cmp.Or(c.fault, "<nil>") {
 				t.Fatal(err)
 			}
