@@ -1,4 +1,4 @@
-package broker_test
+package segments_test
 
 import (
 	"testing"
