@@ -37,6 +37,7 @@ func (f *frontend) connect(s *sender) *wire {
 			c.reader = taskOf(ctx)
 			_ = c.conn.Read(ctx)
 			c.ended = true
+			c.answer() // nothing arrives any more, and a request may have waited for its topic
 		})
 	})
 	return c
