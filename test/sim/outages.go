@@ -193,6 +193,11 @@ func (w *simulation) returns(n *node) time.Duration {
 		}
 	}
 	slow(w.units(500*time.Millisecond) / w.cfg.Latency)
+	for _, o := range w.nodes {
+		if o != n {
+			o.excuse(d + after) // one that needs too long to take over may be overtaken
+		}
+	}
 	w.after(d+after, func() { slow(0) })
 	return w.begin("pause", n, d) + after
 }
