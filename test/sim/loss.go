@@ -37,6 +37,8 @@ type loss struct {
 	settled tok // a minute after proven
 	passed  tok
 	branch  *record.Head // of the object that took the cut's name
+	back    string       // a cut that its sender has stored again
+	backAt  int64        // when
 	forked  bool
 }
 
@@ -269,6 +271,7 @@ func (l *loss) stored(key string) {
 		delete(l.bodies, key) // its sender had no answer and has repeated it
 		if l.needed && key == l.cut.key {
 			l.needed, l.proven, l.settled = false, 0, 0
+			l.back, l.backAt = key, l.w.now
 			l.findCut()
 		}
 		return
@@ -371,6 +374,9 @@ func (l *loss) explains(r *run, err error) bool {
 		n.Lost++
 	case errors.As(err, &older) && l.beyond(r.saw):
 		n.Older++
+	case errors.As(err, &lost) && lost.Key == l.back && r.born <= l.backAt: // it looked before
+		n.Lost++
+		return true
 	case strings.Contains(err.Error(), "twice") && !l.copied:
 		n.Twice++
 		return true

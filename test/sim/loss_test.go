@@ -88,6 +88,7 @@ func TestLossesThatFailed(t *testing.T) {
 		"a broker leads where a SEAL took the name of the last slot that it saw":       4611686018427388055,
 		"a slot is lost before the slots ahead of it are stored":                       4611686018427388711,
 		"a leader that does not know that it is deposed takes the name of a lost SEAL": 4611686018427388278,
+		"a lost SEAL is stored again while a start looks":                              6407462181519082595,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed) })
 	}

@@ -96,6 +96,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		"the only broker is down for most of the calm":                          1795284032144881161,
 		"a SEAL is in a collected slot that a pack needs":                       1795292195198180402,
 		"passes that got nothing done put garbage off for long after":           1795285250414570104,
+		"a Riemann request waits for its topic while its client leaves":         15630834690798749418,
+		"a leader with a slow store is overtaken by one that returns":           13324991664907184037,
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed)}
