@@ -29,6 +29,7 @@ func TestMetrics(t *testing.T) {
 	}
 	group := "a \"group\" of \\ è"
 	must.NoError(t, c.CommitOffsets(t.Context(), group, client.OffsetCommit{Topic: "t", Offset: 1}))
+	sebtest.Eventually(t, "the merger has started", func() bool { return strings.Contains(scrape(t, s), "seb_merge_failures_total") })
 	types, series := families(t, scrape(t, s))
 	if got := series[`seb_group_lag_records{group="a \"group\" of \\ è",topic="t"}`]; got != "2" || series["seb_groups_committed"] != "1" {
 		t.Errorf("lag of the group: %q, groups %q; want 2 and 1", got, series["seb_groups_committed"])

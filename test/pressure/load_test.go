@@ -94,8 +94,9 @@ func batchBody(codec record.Compression) func(values ...string) (body []byte, ki
 const (
 	acked   = "acknowledged"
 	refused = "refused with Retry-After"
-	queued  = "never served" // no answer when the test ended: the connection was queued
-	cut     = "cut"          // closed without an answer, only for the original's client
+	slow    = "body too slow" // the machine was too busy for the client
+	queued  = "never served"  // no answer when the test ended: the connection was queued
+	cut     = "cut"           // closed without an answer, only for the original's client
 	unknown = "outcome unknown"
 	wrong   = "invalid answer"
 )
@@ -180,6 +181,10 @@ func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *encoding, 
 	case http.StatusGatewayTimeout:
 		l.end(unknown, id, "", 0)
 		return
+	case http.StatusRequestTimeout:
+		l.end(slow, id, "", 0)
+		pause(ctx, time.Second)
+		return
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		if err == nil && !f.original {
@@ -252,7 +257,7 @@ func (b *broker) read(topic string, offset int64) (list []record.Record) {
 // String formats the numbers.
 func (l *load) String() string {
 	var s strings.Builder
-	for _, kind := range []string{acked, refused, queued, cut, unknown, wrong} {
+	for _, kind := range []string{acked, refused, slow, queued, cut, unknown, wrong} {
 		fmt.Fprintf(&s, "%s %d, ", kind, l.ends[kind])
 	}
 	if slices.Sort(l.took); len(l.took) > 0 {
