@@ -155,10 +155,10 @@ func (s *State) usedEpochs() map[uint32]bool {
 	return used
 }
 
-// KeepFrom returns the first offset of a partition that its topic's settings keep. A whole range is trimmed if it
-// was appended longer than retention-time ago, or if retention-bytes or more follow it. So at least
-// retention-bytes stay, and an overdue record stays until all of its range is overdue. A topic that
-// is only compacted keeps everything, as in Kafka.
+// KeepFrom returns the first offset of a partition that its topic's settings keep. A whole range is
+// trimmed if it was appended longer than retention-time ago, or if retention-bytes or more follow
+// it. So at least retention-bytes stay, and an overdue record stays until all of its range is
+// overdue. A topic that is only compacted keeps everything, as in Kafka.
 func (p *Partition) KeepFrom(s *Settings, now time.Time) int64 {
 	start := p.Start
 	if !strings.Contains(s.CleanupPolicy, "delete") {
