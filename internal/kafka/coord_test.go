@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -499,12 +500,8 @@ func TestMemberKeepsItsID(t *testing.T) {
 	s.topic(2)
 	p := s.produce(2)
 	c := newConsumers(s)
-	lost := 0 // guarded by c.mu
-	m := c.add("m", append(slices.Clone(protocols["cooperative-sticky"]), kgo.SessionTimeout(time.Minute), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		lost++
-	}))...)
+	var lost sessionErrors
+	m := c.add("m", append(slices.Clone(protocols["cooperative-sticky"]), kgo.SessionTimeout(time.Minute), kgo.WithHooks(&lost))...)
 	c.until("the member owns all partitions", c.shared(2, 1))
 	id, generation := m.c.GroupMetadata()
 	for range 3 {
@@ -521,12 +518,32 @@ func TestMemberKeepsItsID(t *testing.T) {
 		at := len(c.snapshot())
 		c.until("the member continues to read", func() bool { return len(c.seen) > at+20 })
 	}
-	c.mu.Lock()
-	if lost > 0 {
-		t.Errorf("the member lost partitions %d times", lost)
+	if lost := lost.all(); len(lost) > 0 {
+		t.Errorf("the member lost its partitions: %v", lost)
 	}
-	c.mu.Unlock()
 	c.check(p.end(), m)
+}
+
+// sessionErrors collects the answers after which a client gives up its partitions. It also does so when
+// it cannot connect for a while.
+type sessionErrors struct {
+	mu   sync.Mutex
+	list []error
+}
+
+func (e *sessionErrors) OnGroupManageError(err error) {
+	if _, answered := errors.AsType[*kerr.Error](err); !answered {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, err)
+}
+
+func (e *sessionErrors) all() []error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list)
 }
 
 func (c *consumers) snapshot() map[position]string {

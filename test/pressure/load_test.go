@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,6 +102,10 @@ const (
 	wrong   = "invalid answer"
 )
 
+// finishingMax is how long the broker waits for the rest of a body that it has refused, while others
+// are queued.
+const finishingMax = 250 * time.Millisecond
+
 // load is the result of all clients.
 type load struct {
 	mu     sync.Mutex // guards the fields below
@@ -166,9 +171,13 @@ func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *encoding, 
 		return
 	}
 	if err != nil {
-		if f.original { // it takes a refusal for success
+		closed := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+		switch {
+		case closed && time.Since(begin) > finishingMax:
+			l.end(slow, id, "", 0) // refused, and closed because the rest of the body did not arrive
+		case f.original: // it takes a refusal for success
 			l.end(cut, id, err.Error(), 0)
-		} else {
+		default:
 			l.end(wrong, id, err.Error(), 0)
 		}
 		pause(ctx, time.Second)
