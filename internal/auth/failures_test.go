@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
@@ -53,11 +54,11 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 
 func TestTheTableOfNetworksIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	f, before := auth.NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now }), heap()
+	f, before := auth.NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now }), sebtest.Heap()
 	for i := range 10_000 {
 		f.Failed("http", fmt.Sprintf("10.%d.%d.1:1", i>>8, i&0xff))
 	}
-	if held := heap() - before; held > 512<<10 {
+	if held := sebtest.Heap() - before; held > 512<<10 {
 		t.Errorf("the networks take %d bytes", held)
 	}
 	runtime.KeepAlive(f)

@@ -3,7 +3,6 @@ package auth_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // limit sets the quota of a principal.
@@ -224,11 +224,11 @@ func TestIdleMetersAreForgotten(t *testing.T) {
 func TestMetersAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.limit(access.Quota{Principal: access.Any, Requests: 1})
-	before := heap()
+	before := sebtest.Heap()
 	for n := range 60_000 {
 		w.client(n).Meter().Use(auth.Requests, 100)
 	}
-	if held := heap() - before; held > 6<<20 {
+	if held := sebtest.Heap() - before; held > 6<<20 {
 		t.Errorf("the meters take %d bytes, want at most 6 MiB", held)
 	}
 }
@@ -236,13 +236,6 @@ func TestMetersAreBounded(t *testing.T) {
 // client is a client that another broker has authenticated by its certificate.
 func (w *world) client(n int) *auth.Identity {
 	return w.a.OnBehalf(fmt.Sprint("p", n), 0, w.clock().Add(time.Hour), "192.0.2.1:1")
-}
-
-func heap() int64 {
-	var s runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&s)
-	return int64(s.HeapAlloc)
 }
 
 // TestConcurrentUse checks that no use is lost or counted twice.

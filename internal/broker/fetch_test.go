@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -252,7 +251,7 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 		cancel()
 	}
 	poll(1, all...)
-	before := heap()
+	before := sebtest.Heap()
 	var wg sync.WaitGroup
 	for p := range 10 {
 		wg.Go(func() {
@@ -265,18 +264,9 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n, grown := waitingFetches(o.Metrics), heap()-before; n != 0 || grown > 4<<20 {
+	if n, grown := waitingFetches(o.Metrics), sebtest.Heap()-before; n != 0 || grown > 4<<20 {
 		t.Fatalf("%v fetches wait, the heap has grown by %d bytes", n, grown)
 	}
-}
-
-// heap is the size of the heap after a garbage collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func TestDamageInTheBucket(t *testing.T) {

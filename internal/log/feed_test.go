@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // prefixes returns what a leader feeds of its committed DATA, in order.
@@ -166,13 +166,13 @@ func TestFeedIsBounded(t *testing.T) {
 		slots := prefixes(t, memory)
 		must.NoError(t, next.Feed(slots[0]))
 		synctest.Wait() // its goroutine is in the hook
-		reads, before := store.requests(), heap()
+		reads, before := store.requests(), sebtest.Heap()
 		for range 100 {
 			for _, slot := range slots[1:] {
 				must.NoError(t, next.Feed(append(make([]byte, 0, 32<<10), slot...)))
 			}
 		}
-		if kept := heap() - before; kept > 8<<20 {
+		if kept := sebtest.Heap() - before; kept > 8<<20 {
 			t.Errorf("%d bytes of fed slots wait", kept)
 		}
 		held = false
@@ -187,14 +187,6 @@ func TestFeedIsBounded(t *testing.T) {
 		leader.Kill()
 		next.Kill()
 	})
-}
-
-// heap is the size of the heap after a garbage collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestHeardLeader: a follower polls for its readers only while it does not hear the leader.

@@ -6,6 +6,7 @@ package sebtest
 import (
 	"bytes"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -75,4 +76,14 @@ func Long(t testing.TB, why string) {
 	if testing.Short() {
 		t.Skip("-short: " + why)
 	}
+}
+
+// Heap is the size of the heap in bytes after a garbage collection. Tests that run at the same time
+// change it, so the caller is not parallel.
+func Heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // frees what the first one has only moved out of pools
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestMemory compares the estimate of a state's memory with the heap: the state and a leader's
@@ -59,10 +60,10 @@ func TestMemory(t *testing.T) {
 			if c.first != nil {
 				c.first(l)
 			}
-			empty, before := heap(), l.s.Memory().Sum()
+			empty, before := sebtest.Heap(), l.s.Memory().Sum()
 			c.grow(l)
 			catalog := l.s.Catalog()
-			held, estimate := heap()-empty, l.s.Memory().Sum()-before
+			held, estimate := sebtest.Heap()-empty, l.s.Memory().Sum()-before
 			t.Logf("%d bytes in memory, estimate %d", held, estimate)
 			if held > estimate+estimate/10+64<<10 {
 				t.Errorf("%d bytes in memory, but the estimate is %d", held, estimate)
@@ -106,13 +107,4 @@ func rule(i int) state.Record {
 func recounted(t testing.TB, s *state.State) state.Memory {
 	t.Helper()
 	return must.Get(state.DecodeMessage(state.EncodeMessage(s)))(t).Memory()
-}
-
-// heap is the size of the heap after a garbage collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -18,14 +18,6 @@ func newTrial(t *testing.T, expr string, limit int64) *Trial {
 	return NewTrial(r, TrialOptions{Limit: limit})
 }
 
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // addEvent applies an event of a numbered entity; offset is also its time, in ms.
 func (t *Trial) addEvent(entity, offset int, name string) error {
 	e := Event{Name: name, EntityID: fmt.Sprintf("entity-%09d", entity), ID: "x"}
@@ -39,13 +31,13 @@ func (t *Trial) addEvent(entity, offset int, name string) error {
 
 func TestTrialMemory(t *testing.T) {
 	limit := int64(sebtest.Runs(16<<20, 6<<20))
-	before := heap()
+	before := sebtest.Heap()
 	x := newTrial(t, "A THEN (NOT B WITHIN 7 days)", limit)
 	n := 0
 	for ; !x.Truncated; n++ {
 		must.NoError(t, x.addEvent(n, n, "A"))
 	}
-	if used := heap() - before; used > limit || used < limit/4 {
+	if used := sebtest.Heap() - before; used > limit || used < limit/4 {
 		t.Errorf("%d entities use %d bytes, the limit is %d", len(x.rows), used, limit)
 	}
 	most := len(x.rows)
