@@ -17,12 +17,13 @@ SHORT    ?= -short
 VULNDB   ?=
 
 # Packages whose tests start processes, clients and machines: make test runs them.
-CAMPAIGNS := /(examples|test/(campaign|console|failover|faultproxy|interop|pressure|testenv|torture|cmd).*)$$
+CAMPAIGNS := examples $(addprefix test/,campaign cmd console failover faultproxy interop pressure testenv torture)
+OTHERS    := grep -vE '/($(subst $() ,|,$(CAMPAIGNS)))(/|$$)'
 
 # Packages whose tests take longest, or in make check wait longest, start first. Test programs without
 # debug data are linked in half the time.
 LONGEST   := ./test/torture ./test/sim ./internal/httpapi ./cmd/seb ./test/mutants ./internal/server ./internal/node ./internal/fsck
-WAITING   := $(addprefix ./internal/,httpapi kafka server broker)
+WAITING   := $(addprefix ./internal/,httpapi kafka server broker) ./cmd/seb $(addprefix ./internal/,node trigger fsck) ./test/sim ./test/tidy
 GOTEST    := $(GO) test -vet=off -ldflags='-s -w'
 
 .PHONY: help run build test test-pressure test-bench test-packaging check lint fmt race fuzz bench console release s3server vet
@@ -54,12 +55,13 @@ test-packaging:
 # Code without debug data and without cgo, like the released program, is compiled and linked faster.
 # Large packages of which tests need little CPU time are not optimised. go vet needs the same flags:
 # with others it compiles again.
-PLAIN   := ./client ./cmd/seb $(addprefix ./internal/,fsck httpapi kafka node server)
+PLAIN   := . ./client ./cmd/seb $(addprefix ./internal/,auth broker cluster/link delivery delivery/webhook \
+           fsck httpapi kafka localdb/snapshot log node server trigger)
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 check: export CGO_ENABLED = 0
 check: ## vet, house rules and the short tests of the main module, without the S3 server
-	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 6 -parallel 8 -short $$($(GO) list $(WAITING) ./cmd/seb ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
-	$(GO) vet $(CHECKED) $$($(GO) list ./... | grep -E '$(CAMPAIGNS)')  # go test has vetted the others
+	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 6 -parallel 8 -short $$($(GO) list $(WAITING) ./... | $(OTHERS))  # many tests wait
+	$(GO) vet $(CHECKED) $(patsubst %,./%/...,$(CAMPAIGNS))  # go test has vetted the others
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
 	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \

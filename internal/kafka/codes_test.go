@@ -1,4 +1,4 @@
-package codes_test
+package kafka_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package segments_test
+package broker_test
 
 import (
 	"testing"
