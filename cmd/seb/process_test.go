@@ -21,7 +21,9 @@ import (
 func TestMain(m *testing.M) {
 	os.Exit(testenv.MainOf(m, func() {
 		if len(os.Args) == 2 && os.Args[1] == shellCommand {
-			runShell()
+			if err := runShell(); err != nil {
+				panic(err)
+			}
 			return
 		}
 		seb.Main()
@@ -33,9 +35,6 @@ type workDir struct {
 	t   *testing.T
 	dir string
 	env []string
-
-	mu     sync.Mutex // guards shells
-	shells []*shell   // that run no command
 }
 
 // parallel has the tests that newWorkDir has made parallel: a test may have two folders.

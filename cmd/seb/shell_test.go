@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	seb "github.com/sebbroker/seb/cmd/seb"
@@ -18,17 +19,23 @@ import (
 const shellCommand = "shell-of-tests"
 
 // shell is a process that runs commands one after another, so that short tests start few processes. Full
-// tests start a process for each command. It ends when its stdin ends.
+// tests start a process for each command. It ends with the process of the tests.
 type shell struct {
 	cmd     *exec.Cmd
-	env     []string // of the workDir
-	in      io.WriteCloser
 	asks    *gob.Encoder
 	replies *gob.Decoder
 	err     bytes.Buffer // of the process, not of its commands
 }
 
+// shells are those that run no command.
+var shells struct {
+	sync.Mutex
+	idle []*shell
+}
+
 type shellAsk struct {
+	Dir  string
+	Env  []string // in addition to that of the shell
 	Args []string
 	In   []byte
 }
@@ -39,17 +46,27 @@ type shellReply struct {
 }
 
 // runShell is the process of a shell.
-func runShell() {
-	asks, replies := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+func runShell() error {
+	asks, replies, env := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout), os.Environ()
 	for {
 		var a shellAsk
-		if asks.Decode(&a) != nil {
-			return
+		if err := asks.Decode(&a); err != nil {
+			return nil // the tests have ended
+		}
+		if err := os.Chdir(a.Dir); err != nil {
+			return err
+		}
+		os.Clearenv()
+		for _, v := range slices.Concat(env, a.Env) {
+			name, value, _ := strings.Cut(v, "=")
+			if err := os.Setenv(name, value); err != nil {
+				return err
+			}
 		}
 		var out, errs bytes.Buffer
 		code := seb.Run(a.Args, a.In, &out, &errs)
-		if replies.Encode(shellReply{out.String(), errs.String(), code}) != nil {
-			return
+		if err := replies.Encode(shellReply{out.String(), errs.String(), code}); err != nil {
+			return err
 		}
 	}
 }
@@ -62,34 +79,28 @@ func inShell(args []string) bool {
 	})
 }
 
-// takeShell returns a shell that runs no command and has the environment of p.
-func (p *workDir) takeShell() *shell {
-	p.t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, s := range p.shells {
-		if slices.Equal(s.env, p.env) {
-			p.shells = slices.Delete(p.shells, i, i+1)
-			return s
-		}
+// takeShell returns a shell that runs no command.
+func takeShell(t *testing.T) *shell {
+	t.Helper()
+	shells.Lock()
+	defer shells.Unlock()
+	if n := len(shells.idle); n > 0 {
+		s := shells.idle[n-1]
+		shells.idle = shells.idle[:n-1]
+		return s
 	}
-	s := &shell{cmd: p.command(shellCommand), env: slices.Clone(p.env)}
+	p := &workDir{t: t} // without a folder of its own, and without variables
+	s := &shell{cmd: p.command(shellCommand)}
 	s.cmd.Stderr = &s.err
-	s.in = must.Get(s.cmd.StdinPipe())(p.t)
-	out := must.Get(s.cmd.StdoutPipe())(p.t)
-	must.NoError(p.t, s.cmd.Start())
-	s.asks, s.replies = gob.NewEncoder(s.in), gob.NewDecoder(out)
-	p.t.Cleanup(func() {
-		_ = s.in.Close()
-		_ = s.cmd.Wait()
-	})
+	in, out := must.Get(s.cmd.StdinPipe())(t), must.Get(s.cmd.StdoutPipe())(t)
+	must.NoError(t, s.cmd.Start())
+	s.asks, s.replies = gob.NewEncoder(in), gob.NewDecoder(out)
 	return s
 }
 
 func (p *workDir) runInShell(in io.Reader, args []string) result {
 	p.t.Helper()
-	s := p.takeShell()
-	a := shellAsk{Args: args}
+	s, a := takeShell(p.t), shellAsk{Dir: p.dir, Env: p.env, Args: args}
 	if in != nil {
 		a.In = must.Get(io.ReadAll(in))(p.t)
 	}
@@ -97,10 +108,11 @@ func (p *workDir) runInShell(in io.Reader, args []string) result {
 	must.NoError(p.t, s.asks.Encode(a))
 	if err := s.replies.Decode(&r); err != nil {
 		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait() // err has the end of its stderr then
 		p.t.Fatalf("seb %s: %v\n%s", strings.Join(args, " "), err, s.err.String())
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shells = append(p.shells, s)
+	shells.Lock()
+	defer shells.Unlock()
+	shells.idle = append(shells.idle, s)
 	return result{r.Out, r.Err, r.Code}
 }
