@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // named is the version in the results.
@@ -57,7 +58,7 @@ func small(format string) benchmark.Params {
 }
 
 func TestMovedRecordsAreCounted(t *testing.T) {
-	for _, format := range []string{benchmark.Multipart, benchmark.RecordBatch} {
+	for _, format := range []string{benchmark.Multipart, benchmark.RecordBatch}[:sebtest.Runs(2, 1)] {
 		for _, read := range []*benchmark.ReadParams{
 			nil,
 			{Requests: 20, RecordsPerRequest: 70, Skew: benchmark.Uniform},

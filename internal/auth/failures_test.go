@@ -53,6 +53,7 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 }
 
 func TestTheTableOfNetworksIsBounded(t *testing.T) {
+	sebtest.Long(t, "TestMetersAreBounded remains")
 	now := time.Unix(1e9, 0)
 	f, before := auth.NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now }), sebtest.Heap()
 	for i := range 10_000 {

@@ -155,6 +155,7 @@ func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.O
 
 // TestAfterKills: brokers killed at any time leave a clean bucket.
 func TestAfterKills(t *testing.T) {
+	sebtest.Long(t, "TestBackupOfABusyBroker remains")
 	t.Parallel()
 	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
 		for run := range sebtest.Runs(12, 3) {

@@ -476,6 +476,7 @@ func TestTriggersWithoutAStore(t *testing.T) {
 // TestFiringsFitIntoLittleMemory: a broker with little memory still answers, and large answers end
 // early.
 func TestFiringsFitIntoLittleMemory(t *testing.T) {
+	sebtest.Long(t, "TestScanInLittleMemory and TestLongListOfTriggers remain")
 	s := triggerServer(t, func(c *setup) { c.limit = 64 << 20 })
 	s.putTrigger(201, "abc", `{"expr":"a THEN b THEN c THEN d"}`)
 	for _, name := range []string{"a", "b", "c", "d"} {

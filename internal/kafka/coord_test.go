@@ -560,6 +560,7 @@ func (c *consumers) snapshot() map[position]string {
 // commit. Members of the next broker start at the last acknowledged commit, and the other members
 // cannot change that.
 func TestTakeoverWithRunningMembers(t *testing.T) {
+	sebtest.Long(t, "TestTakeovers and TestTakeoversOfStandbys remain")
 	t.Parallel()
 	s := newTestSite(t)
 	s.topic(3)

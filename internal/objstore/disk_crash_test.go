@@ -552,6 +552,7 @@ func TestPowerFailures(t *testing.T) {
 // TestPowerFailuresAfterErrors fails every call in turn. Then the machine stops at the end, with
 // all or nothing of the unsynced changes.
 func TestPowerFailuresAfterErrors(t *testing.T) {
+	sebtest.Long(t, "TestPowerFailures and TestJournalPowerFailures remain")
 	t.Parallel()
 	t.Run("put", func(t *testing.T) { failEach(t, false) })
 	t.Run("staged", func(t *testing.T) { failEach(t, true) })

@@ -395,6 +395,7 @@ func TestSnapshotFailures(t *testing.T) {
 // TestLostFilesOfTrimmedLogs loses files whose log was trimmed: the firings are those of engines
 // with their files.
 func TestLostFilesOfTrimmedLogs(t *testing.T) {
+	sebtest.Long(t, "TestLostFileIsRestored remains")
 	t.Parallel()
 	trims, restores := 0, uint64(0)
 	n := sebtest.Runs(max(1, *worlds*2/3), 1)

@@ -88,7 +88,7 @@ func (l *list) Next() (*record.Record, *api.Problem) {
 // TestEncoderReturnsInput checks that records of all shapes, distributed over partitions, are in
 // the batches unchanged.
 func TestEncoderReturnsInput(t *testing.T) {
-	for seed := range uint64(sebtest.Runs(10, 5)) {
+	for seed := range uint64(sebtest.Runs(10, 2)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		some := func(n int) []byte {
 			if rnd.IntN(8) == 0 {
