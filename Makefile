@@ -55,8 +55,8 @@ test-packaging:
 # Code without debug data and without cgo, like the released program, is compiled and linked faster.
 # Large packages of which tests need little CPU time are not optimised. go vet needs the same flags:
 # with others it compiles again.
-PLAIN   := . ./client ./cmd/seb $(addprefix ./internal/,auth broker cluster/link delivery delivery/webhook \
-           fsck httpapi kafka localdb/snapshot log node server trigger)
+PLAIN   := . ./client ./cmd/seb $(addprefix ./internal/,auth broker cluster cluster/link delivery delivery/webhook \
+           fsck httpapi kafka localdb/snapshot log log/compactor node riemann riemann/index server trigger)
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 check: export CGO_ENABLED = 0
 check: ## vet, house rules and the short tests of the main module, without the S3 server
