@@ -16,7 +16,8 @@ TIME     ?= 30s
 SHORT    ?= -short
 VULNDB   ?=
 
-# Packages whose tests start processes, clients and machines: make test runs them.
+# Packages whose tests start processes, clients and machines: make test runs them, make check runs OTHERS,
+# which filters a list of packages.
 CAMPAIGNS := examples $(addprefix test/,campaign cmd console failover faultproxy interop pressure testenv torture)
 OTHERS    := grep -vE '/($(subst $() ,|,$(CAMPAIGNS)))(/|$$)'
 

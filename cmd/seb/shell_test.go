@@ -108,7 +108,7 @@ func (p *workDir) runInShell(in io.Reader, args []string) result {
 	must.NoError(p.t, s.asks.Encode(a))
 	if err := s.replies.Decode(&r); err != nil {
 		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait() // err has the end of its stderr then
+		_ = s.cmd.Wait() // then s.err is complete
 		p.t.Fatalf("seb %s: %v\n%s", strings.Join(args, " "), err, s.err.String())
 	}
 	shells.Lock()

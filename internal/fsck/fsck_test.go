@@ -158,7 +158,7 @@ func TestAfterKills(t *testing.T) {
 	sebtest.Long(t, "TestBackupOfABusyBroker remains")
 	t.Parallel()
 	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
-		for run := range sebtest.Runs(12, 3) {
+		for run := range 12 {
 			b := open(t, options(s, 5))
 			if run == 0 {
 				create(t, b, "t", 3)

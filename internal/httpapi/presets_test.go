@@ -8,13 +8,11 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestPresets: of all routes a viewer may read everything but the cluster, and change nothing; an
 // operator may do everything but manage the cluster.
 func TestPresets(t *testing.T) {
-	sebtest.Long(t, "TestEveryRouteRequiresItsRights remains")
 	s := everyRoute(t)
 	keys := map[string]string{}
 	for _, preset := range []string{"viewer", "operator"} {

@@ -482,7 +482,7 @@ func TestThrottledDelete(t *testing.T) {
 // deletes half of 10,000 names, and the second more than there were slots since the first.
 func TestCollectionKeepsUp(t *testing.T) {
 	sebtest.Long(t, "TestCollection and TestPassIsBounded remain")
-	perSnapshot := sebtest.Runs(12_000, 6_000)
+	const perSnapshot = 12_000
 	o := options(objstore.NewMemory())
 	o.NoWait, o.Core.SnapshotSlots, o.Metrics = true, perSnapshot, metrics.NewSet()
 	l := open(t, o)

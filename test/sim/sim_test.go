@@ -85,9 +85,8 @@ func TestListThatHidesPuts(t *testing.T) {
 	t.Error("nothing broke")
 }
 
-// TestSeedsThatFailed repeats seeds that once failed; short tests repeat some of them.
+// TestSeedsThatFailed repeats seeds that once failed.
 func TestSeedsThatFailed(t *testing.T) {
-	left := sebtest.Runs(100, 3)
 	for name, seed := range map[string]uint64{
 		"a slot is collected between the LIST of a start and its GET":           169,
 		"a candidate that starts over goes back, and must not be read from":     1795238649403066668,
@@ -100,9 +99,6 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a Riemann request waits for its topic while its client leaves":         15630834690798749418,
 		"a leader with a slow store is overtaken by one that returns":           13324991664907184037,
 	} {
-		if left--; left < 0 {
-			break
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed)}
