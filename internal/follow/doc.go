@@ -18,7 +18,7 @@
 //   - The wake-up follows the change: Changed has an element for every change since it was last
 //     received from. A change during a turn therefore starts the next turn.
 //   - The file is a cache of the log and may be deleted whenever no process has it open. Data that
-//     does not match the log is localdb.ErrDamaged: a damaged page, another format, another cluster
+//     does not match the log is damaged (Options.Damaged): a damaged page, another format, another cluster
 //     ID, or records of an epoch that the log does not contain. The worker then closes the file,
 //     the Loop deletes it, and the next turn starts a new one. A second rebuild without a
 //     successful turn between them backs off like any other error.

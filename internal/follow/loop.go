@@ -6,16 +6,14 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/sebbroker/seb/internal/localdb"
 )
 
 // Worker does the work of a Loop. The loop calls its methods one at a time.
 type Worker interface {
 	// Work does a part of the outstanding work. It returns how long no more is due unless the log
-	// changes; 0 means that more is due now. After localdb.ErrDamaged the loop deletes the file.
+	// changes; 0 means that more is due now. After Options.Damaged the loop deletes the file.
 	Work(ctx context.Context) (wait time.Duration, err error)
-	// Failed handles an error of Work. After localdb.ErrDamaged it closes the file, because the
+	// Failed handles an error of Work. After Options.Damaged it closes the file, because the
 	// loop deletes it next. rebuilt says that Work is called again at once, so readers may wait for
 	// it instead of getting the error.
 	Failed(err error, rebuilt bool)
@@ -27,7 +25,9 @@ type Worker interface {
 // Options configure a Loop. All fields must be set.
 type Options struct {
 	Worker  Worker
-	Path    string // of the file
+	Path    string                  // of the file
+	Remove  func(path string) error // deletes the file
+	Damaged error                   // an error of Work: the file is damaged
 	Changed <-chan struct{}
 	Now     func() time.Time
 	Backoff Backoff
@@ -153,11 +153,11 @@ func (l *Loop) failed(ctx context.Context, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
-	damaged := errors.Is(err, localdb.ErrDamaged)
+	damaged := errors.Is(err, l.o.Damaged)
 	rebuilt := damaged && !l.rebuilt
 	l.o.Worker.Failed(err, rebuilt)
 	if damaged {
-		remove := localdb.Remove(l.o.Path)
+		remove := l.o.Remove(l.o.Path)
 		if rebuilt && remove == nil {
 			l.rebuilt = true
 			return 0

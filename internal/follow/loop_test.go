@@ -3,6 +3,7 @@ package follow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,12 +13,11 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
-var errClosed = errors.New("closed")
+var errClosed, errDamaged = errors.New("closed"), errors.New("damaged")
 
 // worker returns the results of turn and records the calls that it gets.
 type worker struct {
@@ -38,14 +38,14 @@ func (w *worker) Close()                       { w.closed++ }
 func newLoop(t *testing.T, w *worker, changed chan struct{}) (l *follow.Loop, path string) {
 	path = filepath.Join(t.TempDir(), "file.db")
 	return follow.NewLoop(follow.Options{
-		Worker: w, Path: path, Changed: changed, Now: time.Now, Backoff: follow.Backoff{Min: time.Second, Max: 4 * time.Second},
+		Worker: w, Path: path, Remove: os.RemoveAll, Damaged: errDamaged, Changed: changed, Now: time.Now, Backoff: follow.Backoff{Min: time.Second, Max: 4 * time.Second},
 		Logger: slog.New(slog.DiscardHandler), Message: "failed", Closed: errClosed,
 	}), path
 }
 
 func TestFirstRebuildOfDamagedFileIsImmediate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{turn: func() (time.Duration, error) { return 0, localdb.Damaged("test") }}
+		w := &worker{turn: func() (time.Duration, error) { return 0, fmt.Errorf("page 1: %w", errDamaged) }}
 		l, path := newLoop(t, w, nil)
 		for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
 			must.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -60,7 +60,7 @@ func TestFirstRebuildOfDamagedFileIsImmediate(t *testing.T) {
 		}
 		w.turn = func() (time.Duration, error) { return time.Hour, nil }
 		must.Equalf(t, l.Step(t.Context()), time.Hour, "a successful turn waits")
-		w.turn = func() (time.Duration, error) { return 0, localdb.Damaged("test") }
+		w.turn = func() (time.Duration, error) { return 0, fmt.Errorf("page 1: %w", errDamaged) }
 		must.Equalf(t, l.Step(t.Context()), 0, "the first rebuild after a successful turn waits")
 	})
 }

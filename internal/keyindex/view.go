@@ -21,6 +21,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -100,7 +101,8 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	v.met = newMeters(v)
 	v.follower = &follower{View: v, failed: map[partKey]*follow.Retry{}}
 	v.loop = follow.NewLoop(follow.Options{
-		Worker: v.follower, Path: o.Path, Changed: o.Log.Changed(), Now: time.Now, Backoff: o.sizes.retry, Logger: o.Logger,
+		Worker: v.follower, Path: o.Path, Remove: localdb.Remove, Damaged: localdb.ErrDamaged,
+		Changed: o.Log.Changed(), Now: time.Now, Backoff: o.sizes.retry, Logger: o.Logger,
 		Message: "key index update failed", Closed: ErrClosed,
 	})
 	v.loop.Start(ctx)

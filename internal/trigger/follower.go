@@ -14,6 +14,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -171,7 +172,8 @@ func newFollower(o Options, inline bool) (*Follower, error) {
 		e.err = ErrUnavailable
 	}
 	e.loop = follow.NewLoop(follow.Options{
-		Worker: &worker{Follower: e, inline: inline}, Path: o.Path, Changed: o.Log.Changed(), Now: o.Now, Backoff: o.Sizes.Retry,
+		Worker: &worker{Follower: e, inline: inline}, Path: o.Path, Remove: localdb.Remove, Damaged: localdb.ErrDamaged,
+		Changed: o.Log.Changed(), Now: o.Now, Backoff: o.Sizes.Retry,
 		Logger: o.Logger, Message: "trigger engine stopped following the log", Closed: ErrClosed,
 	})
 	return e, nil

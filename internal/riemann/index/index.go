@@ -131,7 +131,8 @@ func newIndex(o Options) *Index {
 	x.met = newMeters(x)
 	x.worker = &worker{Index: x, subscribers: map[*Subscription]struct{}{}}
 	x.loop = follow.NewLoop(follow.Options{
-		Worker: x.worker, Path: x.opt.Path, Changed: x.opt.Log.Changed(), Now: x.opt.Now, Backoff: retryBackoff, Logger: x.opt.Logger,
+		Worker: x.worker, Path: x.opt.Path, Remove: localdb.Remove, Damaged: localdb.ErrDamaged,
+		Changed: x.opt.Log.Changed(), Now: x.opt.Now, Backoff: retryBackoff, Logger: x.opt.Logger,
 		Message: "index of Riemann events update failed", Closed: ErrClosed,
 	})
 	return x
