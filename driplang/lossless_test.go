@@ -21,7 +21,7 @@ func TestLossless(t *testing.T) {
 			checkSpans(t, c.Expr, e)
 		}
 	}
-	valid, n := uint64(0), max(*treesFlag, uint64(sebtest.Runs(2000, 350)))
+	valid, n := uint64(0), max(*treesFlag, uint64(sebtest.Runs(2000, 150)))
 	for seed := range n {
 		c := driplangtest.Random(seed)
 		c.Rich = seed%4 > 0

@@ -98,7 +98,7 @@ func TestTextLikeFaults(t *testing.T) {
 // TestTextLikeKeepsNotation edits random expressions. The result parses to the edited expression, and
 // writes each part that the source has as it is there, which the canonical form does not.
 func TestTextLikeKeepsNotation(t *testing.T) {
-	seeds := sebtest.Runs(5_000, 700)
+	seeds := sebtest.Runs(5_000, 300)
 	edited, kept := 0, 0
 	for seed := range uint64(seeds) {
 		w := author{rand.New(rand.NewPCG(seed, 1))}

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // eventBroker is a broker with the event "seen" of u1.
@@ -65,17 +66,18 @@ func TestEventIsSent(t *testing.T) {
 func TestEventsOfAFileAreSent(t *testing.T) {
 	c := eventBroker(t)
 	var lines strings.Builder
-	for i := range 25_000 {
+	n := sebtest.Runs(25_000, 5_000)
+	for i := range n {
 		fmt.Fprintf(&lines, "{\"event\":\"e%d\",\"entity_id\":\"u%d\",\"data\":{\"n\":%d}}\n\n", i, i%7, i)
 	}
-	if r := sent(t, c, "", "-f", testFile(t, lines.String())); r.fault != nil || r.err != "25000 events stored\n" {
+	if r := sent(t, c, "", "-f", testFile(t, lines.String())); r.fault != nil || r.err != fmt.Sprintf("%d events stored\n", n) {
 		t.Errorf("%+v", r)
 	}
 	got := valuesOf(t, c, "events")
 	for i, v := range got {
 		must.Equalf(t, v, fmt.Sprintf(`u%d {"event":"e%d","entity_id":"u%d","data":{"n":%d}}`, i%7, i, i%7, i), "record %d", i)
 	}
-	check.Equalf(t, len(got), 25_000, "records")
+	check.Equalf(t, len(got), n, "records")
 	// Events before an invalid line are stored, and the error names the line.
 	r := sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n\n{\"event\":\"b\",\"entity\":\"1\"}\n{\"event\":\"c\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "t")
 	if r.fault == nil || r.fault.Error() != `after 1 stored events: line 3: json: unknown field "entity"` {

@@ -114,6 +114,7 @@ func TestLoadRefuses(t *testing.T) {
 
 // TestInstancesAreBounded fills a monitor beyond its limit.
 func TestInstancesAreBounded(t *testing.T) {
+	sebtest.Long(t, "TestStateStaysSmall remains")
 	p := compile(t, "A THEN ((B AND NOT C) WITHIN 20 days)")
 	m := New(p)
 	n := int64(sebtest.Runs(3, 2) * MaxInstances)

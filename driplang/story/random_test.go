@@ -19,7 +19,7 @@ import (
 // only one, and a story fires if one of the shortest histories does.
 func TestStoriesOfRandomExpressions(t *testing.T) {
 	n, without, searched := 0, 0, 0
-	seeds := sebtest.Runs(750, 100)
+	seeds := sebtest.Runs(750, 60)
 	for seed := range uint64(seeds) {
 		c := driplangtest.Random(seed)
 		c.Rich = seed%4 == 0

@@ -255,10 +255,10 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 	var wg sync.WaitGroup
 	for p := range 10 {
 		wg.Go(func() {
-			for i := range 1000 {
+			for i := range sebtest.Runs(1000, 200) {
 				poll(i, all[p%4], all[i%4])
 			}
-			for i := range 200 {
+			for i := range sebtest.Runs(200, 40) {
 				poll(i, all...)
 			}
 		})

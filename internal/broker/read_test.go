@@ -28,7 +28,7 @@ func TestPiecesMatchTheStore(t *testing.T) {
 			rangesStores(t, func(t *testing.T, s objstore.Store) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				var all []*run
-				for slot := range uint64(4) {
+				for slot := range uint64(sebtest.Runs(4, 2)) {
 					var runs []*run
 					for range 1 + rnd.IntN(4) {
 						sizes := make([]int, 1+rnd.IntN(20))

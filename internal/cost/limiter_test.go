@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // standard is the default budget.
@@ -110,6 +111,7 @@ func TestLastHourAfterARestart(t *testing.T) {
 // TestCrashLoopSavesNoTokens: a broker that starts every minute, with or without its data folder,
 // stores no more objects than one that runs.
 func TestCrashLoopSavesNoTokens(t *testing.T) {
+	sebtest.Long(t, "TestMonthsStayInTheBudget remains")
 	for _, lose := range []bool{false, true} {
 		run := func(restart bool) (objects int64) {
 			b := newBudgeted(newChain(november), "5USD/month")

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -137,7 +138,7 @@ func TestRestart(t *testing.T) {
 	slow := receive(t, nil)
 	w.put("x", "a THEN b", to(slow.URL, ""), nil)
 	w.put("y", "a THEN (NOT c WITHIN 100ms)", to(slow.URL, ""), nil)
-	const n = 60
+	n := sebtest.Runs(60, 40)
 	for i := range n {
 		e := fmt.Sprintf("user-%d", i)
 		w.event(e, "a")

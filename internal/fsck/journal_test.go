@@ -304,6 +304,9 @@ func TestPlainCopies(t *testing.T) {
 		"cp -r": `cp -r "$0" "$1"`,
 		"tar":   `mkdir "$1" && tar -C "$0" -cf - . | tar -C "$1" -xf -`,
 	} {
+		if testing.Short() && name != "cp -a" {
+			continue
+		}
 		copied := func(t *testing.T, j *journaled) *journaled {
 			t.Helper()
 			to := &journaled{t, filepath.Join(t.TempDir(), "copy")}

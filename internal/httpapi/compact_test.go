@@ -227,7 +227,7 @@ func TestReadsPassGaps(t *testing.T) {
 		for _, form := range []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch} {
 			for i, limit := range limits {
 				for begin := range g.end + 1 {
-					if i > 0 && begin%9 != 0 || begin%int64(sebtest.Runs(1, 30)) != 0 {
+					if i > 0 && begin%9 != 0 || begin%int64(sebtest.Runs(1, 90)) != 0 {
 						continue
 					}
 					g.readAll(t, form, begin, limit)

@@ -193,6 +193,7 @@ func TestReadsOfTheOriginalTimeOut(t *testing.T) {
 // enough for all at once.
 func TestManyReadsOfTheOriginal(t *testing.T) {
 	t.Parallel()
+	sebtest.Long(t, "TestReadsFromFiles remains")
 	const batches = 64 // of 16 KiB
 	s := diskSetup(t, 16<<20, batches)
 	var wg sync.WaitGroup

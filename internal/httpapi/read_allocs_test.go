@@ -45,6 +45,7 @@ func (c *connected) ReadFrom(r io.Reader) (n int64, err error) {
 // TestReadAllocations checks that the allocations of an answer do not grow with its records, from
 // memory and from files.
 func TestReadAllocations(t *testing.T) {
+	sebtest.Long(t, "TestProduceAllocations remains")
 	const many, size = 4096, 600
 	body, kind := form(values(many, size)...)
 	disk := func(c *setup) {

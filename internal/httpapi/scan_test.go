@@ -410,6 +410,7 @@ func TestScanInLittleMemory(t *testing.T) {
 
 // TestScanOfLargestValues: values of 30 MiB are looked at and found in the memory of the budget.
 func TestScanOfLargestValues(t *testing.T) {
+	sebtest.Long(t, "TestScanInLittleMemory remains")
 	store := objstore.NewMemory()
 	s := start(t, func(c *setup) { c.store = store })
 	newTopic(s, "t", 1)

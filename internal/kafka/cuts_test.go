@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestCuts: the connections of idempotent producers are delayed, slowed down and cut within
@@ -28,7 +29,8 @@ func TestCuts(t *testing.T) {
 	t.Cleanup(wire.Close)
 	s := serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{Advertised: wire.Address(), Step: time.Second})
 	wire.SetTarget(s.addr)
-	const partitions, producers, each = 3, 3, 8000
+	const partitions, producers = 3, 3
+	each := sebtest.Runs(8000, 4000)
 	topic(t, s.b, "t", broker.TopicSpec{Partitions: partitions})
 	wire.SetConfig(faultproxy.WireConfig{
 		Rates: faultproxy.Rates{

@@ -153,6 +153,7 @@ func TestAReaderInOrderIsReadAhead(t *testing.T) {
 
 // TestARandomReaderIsNotReadAhead: reads at random offsets cause no request for what follows.
 func TestARandomReaderIsNotReadAhead(t *testing.T) {
+	sebtest.Long(t, "TestAReaderInOrderIsReadAhead remains")
 	synctest.Test(t, func(t *testing.T) {
 		s := history(t)
 		n := s.cold(t, 256<<20)

@@ -211,7 +211,7 @@ func TestImagesOfTheDataFolder(t *testing.T) {
 		files.write(t, w.dir)
 		w.try(kind)
 		for i, name := range slices.Sorted(maps.Keys(files)) {
-			if kind == "stopped" && i%sebtest.Runs(1, 3) != 0 {
+			if i%sebtest.Runs(1, 3) != 0 {
 				continue
 			}
 			less := maps.Clone(files)

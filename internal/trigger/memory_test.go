@@ -48,6 +48,7 @@ var kinds = map[string]func(i int) (expr, deliver string){
 // TestTriggerMemory: triggers and rules use at most their estimate of heap, and not much less. The
 // deliver members are only in the file.
 func TestTriggerMemory(t *testing.T) {
+	sebtest.Long(t, "TestFiringsExactlyOnce and TestScenarios remain, without memory")
 	n := sebtest.Runs(500, 50)
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {

@@ -570,7 +570,7 @@ func TestFiringsExactlyOnce(t *testing.T) {
 	// Found: erased in the millisecond after the trigger's creation; a version and an event in the
 	// same millisecond.
 	seeds := []uint64{20095, 2015, 2052}
-	for i := range sebtest.Runs(*worlds, *worlds/30) {
+	for i := range sebtest.Runs(*worlds, *worlds/60) {
 		seeds = append(seeds, *first+uint64(i))
 	}
 	for _, seed := range seeds {

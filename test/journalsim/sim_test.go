@@ -49,6 +49,7 @@ func TestSeeds(t *testing.T) {
 // TestImages checks every image that a power failure can leave after each change of the disk: all
 // subsets of the sectors and names that are not synced.
 func TestImages(t *testing.T) {
+	sebtest.Long(t, "TestSeeds and TestSeedsThatFailed remain")
 	total := seeds(t, "images", journalsim.DrawImages, sebtest.Runs(2, 1))
 	if !t.Failed() && total.Images < 10*total.Runs && *seedFlag == 0 {
 		t.Errorf("%d images in %d runs", total.Images, total.Runs)

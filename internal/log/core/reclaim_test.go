@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // reclaimer is a bench that counts a leader's snapshots, slots and passes.
@@ -136,6 +137,7 @@ func TestBackoffOfFutilePassesIsReset(t *testing.T) {
 // TestListingOfLargeLogsIsBounded: whatever the number of names, passes for garbage list at most
 // ten pages in five minutes and run at most once in five minutes.
 func TestListingOfLargeLogsIsBounded(t *testing.T) {
+	sebtest.Long(t, "TestBackoffOfFutilePassesIsReset remains")
 	for _, c := range []struct {
 		names        int64
 		least, most  int   // passes in a day of trims

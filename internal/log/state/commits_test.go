@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestNegativeCommits checks that a negative offset of a Kafka client survives the log and a
@@ -32,6 +33,7 @@ func TestNegativeCommits(t *testing.T) {
 
 // TestOffsetsAreBounded: at the limit of offsets only known ones are committed.
 func TestOffsetsAreBounded(t *testing.T) {
+	sebtest.Long(t, "TestProducersAreBounded remains")
 	const groups = 20
 	commit := func(group, partition int) state.Record {
 		return state.Record{Kind: state.OffsetCommit, Name: fmt.Sprint("g", group), Topic: record.ID{1}, Partition: uint32(partition), Offset: -1}

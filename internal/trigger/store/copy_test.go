@@ -111,6 +111,7 @@ func TestCopyReadsAllRows(t *testing.T) {
 }
 
 func TestCanceledCopy(t *testing.T) {
+	sebtest.Long(t, "TestCopy remains")
 	dir := t.TempDir()
 	f := openCopy(t, filepath.Join(dir, "a.db"))
 	fillInsts(t, f, 0, 1000)
