@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // canaryPassword is the password of two users.
@@ -40,6 +41,7 @@ type keyring struct {
 // of its own. No secret is anywhere except in the answer that makes it. The bucket has the digests of
 // tokens, which shows that the search reads them.
 func TestSecretsOfTokensAreNotShown(t *testing.T) {
+	sebtest.Long(t, "TestKeysOfFlagsAndFilesAreNotShown remains")
 	k := &keyring{leaks: newLeaks(t), p: newWorkDir(t)}
 	k.serve()
 	first := k.key

@@ -298,6 +298,7 @@ func TestBenchmarkOfABareServerWithProfiles(t *testing.T) {
 }
 
 func TestFailedRequestFailsTheBenchmark(t *testing.T) {
+	sebtest.Long(t, "TestFailedRequestFailsTheRun remains")
 	p := newWorkDir(t)
 	r := p.run("benchmark", "--batches", "3", "--record-size", fmt.Sprint(40<<20), "-b", "1")
 	if r.code != 1 || !strings.Contains(r.err, "413") {

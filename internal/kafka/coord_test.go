@@ -459,7 +459,8 @@ func TestMembersJoinLeaveAndCrash(t *testing.T) {
 // offsets, while records are written.
 func TestGroupsSurviveRestarts(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"server-side", "cooperative-sticky"}[:sebtest.Runs(2, 1)] {
+	sebtest.Long(t, "TestMembersJoinLeaveAndCrash remains")
+	for _, name := range []string{"server-side", "cooperative-sticky"} {
 		t.Run(name, func(t *testing.T) { outlive(t, protocols[name]) })
 	}
 }

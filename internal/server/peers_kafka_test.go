@@ -110,7 +110,7 @@ func TestAStopNamesTheNextLeader(t *testing.T) {
 	var stored atomic.Int64
 	work.Go(func() {
 		for ctx.Err() == nil {
-			time.Sleep(time.Millisecond) // more records only need more CPU time
+			time.Sleep(5 * time.Millisecond) // more records only need more CPU time
 			if producer.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr() == nil {
 				stored.Add(1)
 			}
