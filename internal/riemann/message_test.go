@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
@@ -71,8 +70,8 @@ func compare(t *testing.T, b []byte) {
 		if keys := keysOf(t, recs[i].Value); len(keys) != len(slices.Compact(slices.Sorted(slices.Values(keys)))) {
 			t.Fatalf("%x: event %d has a member twice: %q", b, i, keys)
 		}
-		if diff := cmp.Diff(want[i], got); diff != "" || recs[i].Timestamp != 77 {
-			t.Fatalf("%x: event %d: %s", b, i, diff)
+		if !reflect.DeepEqual(got, want[i]) || recs[i].Timestamp != 77 {
+			t.Fatalf("%x: event %d: %v at %d, want %v at 77", b, i, got, recs[i].Timestamp, want[i])
 		}
 		if _, err := rule.ParseEvent(recs[i].Key, recs[i].Value); err != nil {
 			t.Fatalf("%x: event %d is none for triggers: %v: %s", b, i, err, recs[i].Value)

@@ -1,11 +1,10 @@
 package sebtest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sebbroker/seb/test/must"
 )
@@ -25,7 +24,7 @@ func Generated(t *testing.T, file, name, want string) {
 	if *Update && got != want {
 		must.NoError(t, os.WriteFile(file, []byte(before+begin+want+end+after), 0o644))
 	} else if got != want {
-		t.Errorf("%s: part %q differs from the code; -update writes it (-document +code):\n%s", file, name, cmp.Diff(got, want))
+		t.Errorf("%s: part %q differs from the code; -update writes it: %s", file, name, difference(got, want))
 	}
 }
 
@@ -36,11 +35,19 @@ func Golden(t *testing.T, file, got string) {
 	if *Update {
 		must.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want := must.Get(os.ReadFile(file))(t)
-	lines, wanted := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(lines), len(wanted)) {
-		if i >= len(lines) || i >= len(wanted) || lines[i] != wanted[i] {
-			t.Fatalf("%s differs from line %d; read the difference after a run with -update", file, i+1)
-		}
+	if want := string(must.Get(os.ReadFile(file))(t)); got != want {
+		t.Fatalf("%s differs; read all differences after a run with -update: %s", file, difference(got, want))
 	}
+}
+
+// difference shows the first lines that differ. Package cmp of go-cmp would show all, but makes the
+// linker keep every exported method, which doubles the size of large test programs.
+func difference(got, want string) string {
+	lines, wanted := strings.Split(got, "\n"), strings.Split(want, "\n")
+	at := 0
+	for at < min(len(lines), len(wanted)) && lines[at] == wanted[at] {
+		at++
+	}
+	part := func(of []string) string { return strings.Join(of[at:min(at+5, len(of))], "\n") }
+	return fmt.Sprintf("from line %d\n%s\n-- want\n%s", at+1, part(lines), part(wanted))
 }

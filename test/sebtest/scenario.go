@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -52,7 +50,7 @@ func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) 
 			if *Update {
 				must.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 			} else if got != string(text) {
-				t.Errorf("%s: outputs differ (-want +got):\n%s", file, cmp.Diff(string(text), got))
+				t.Errorf("%s: outputs differ: %s", file, difference(got, string(text)))
 			}
 		})
 	}
