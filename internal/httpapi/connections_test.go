@@ -275,6 +275,8 @@ func TestSlowBodiesReleaseMemory(t *testing.T) {
 		s.slowPost(1 << 20)
 	}
 	body := strings.Repeat("x", 1<<20)
+	class := s.budget.Class(budget.Produce)
+	sebtest.Eventually(t, "slow bodies leave no memory for one more", func() bool { return class.Limit()-class.Used() < int64(len(body))+100<<10 })
 	// A request that finds no memory aborts them, once they are slow. It may get the memory itself then.
 	sebtest.Eventually(t, "slow bodies are aborted", func() bool {
 		s.post("topic-name=t", api.TextPlain, body)
