@@ -59,9 +59,13 @@ test-packaging:
 PLAIN   := . ./client ./cmd/seb $(addprefix ./internal/,auth broker cluster cluster/link delivery delivery/webhook \
            fsck httpapi kafka localdb/snapshot log log/compactor node riemann riemann/index server trigger)
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
+# Compilers and linkers end before they need a garbage collection.
 check: export CGO_ENABLED = 0
+check: export GOGC = off
+check: export GOMEMLIMIT = 1GiB
 check: ## vet, house rules and the short tests of the main module, without the S3 server
-	GOGC=400 $(GOTEST) $(CHECKED) -vet=all -p 6 -parallel 8 -short $$($(GO) list $(WAITING) ./... | $(OTHERS))  # many tests wait
+	$(GOTEST) $(CHECKED) -exec 'env -u GOMEMLIMIT GOGC=400' -vet=all -p 6 -parallel 8 -short \
+	  $$($(GO) list $(WAITING) ./... | $(OTHERS))  # many tests wait
 	$(GO) vet $(CHECKED) $(patsubst %,./%/...,$(CAMPAIGNS))  # go test has vetted the others
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
