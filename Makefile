@@ -56,8 +56,9 @@ test-packaging:
 # Code without debug data and without cgo, like the released program, is compiled and linked faster.
 # Large packages of which tests need little CPU time are not optimised. go vet needs the same flags:
 # with others it compiles again.
-PLAIN   := . ./client ./cmd/seb $(addprefix ./internal/,auth broker cluster cluster/link delivery delivery/webhook \
-           fsck httpapi kafka localdb/snapshot log log/compactor node riemann riemann/index server trigger)
+PLAIN   := . ./client ./cmd/seb ./test/golden $(addprefix ./internal/,auth broker cluster cluster/link delivery \
+           delivery/webhook fsck httpapi httpapi/httpconn kafka localdb/snapshot log log/compactor node riemann \
+           riemann/index server trigger)
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 # Compilers and linkers end before they need a garbage collection.
 check: export CGO_ENABLED = 0

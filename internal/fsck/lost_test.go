@@ -293,7 +293,7 @@ func damageCases(b bucket, pairs bool) (all []damageCase) {
 		all = append(all, damageCase{"delete " + key, func(b bucket) { delete(b, key) }})
 		cuts := []int{0, 100, len(b[key]) / 2, len(b[key]) - 1}
 		if !pairs {
-			cuts = cuts[i%4 : i%4+i%2]
+			cuts = cuts[i/2%4:][:i%2]
 		}
 		for _, n := range cuts {
 			all = append(all, damageCase{fmt.Sprintf("truncate %s to %d", key, n), func(b bucket) { b[key] = b[key][:min(n, len(b[key]))] }})

@@ -125,6 +125,7 @@ func TestEventNamesAreSampled(t *testing.T) {
 
 // TestEventNamesAreBounded: events with many names and properties give a part of them.
 func TestEventNamesAreBounded(t *testing.T) {
+	sebtest.Long(t, "TestEventNamesAreSampled remains")
 	s := eventServer(t, func(c *setup) { c.limit = 64 << 20 })
 	var many, wide strings.Builder
 	for i := range sampleNames + 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -143,6 +144,7 @@ func TestNextLeaderFreesSpace(t *testing.T) {
 // TestBusyRetentionIsCheap checks that a log with constant writes and trims takes at most one
 // snapshot in five minutes for them.
 func TestBusyRetentionIsCheap(t *testing.T) {
+	sebtest.Long(t, "TestPassIsBounded and TestCollection remain")
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewCounter(objstore.NewMemory())

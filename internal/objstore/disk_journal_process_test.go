@@ -272,7 +272,7 @@ func (r *takeover) check(d *objstore.Disk) {
 // there. A stopped owner delays nothing: its successor stores the first name that it tries.
 func TestJournalTakeovers(t *testing.T) {
 	t.Parallel()
-	rounds, stop, dir := sebtest.Runs(10, 2), time.Millisecond, memory(t)
+	rounds, stop, dir := sebtest.Runs(10, 1), time.Millisecond, memory(t)
 	if *takeoversFlag > 0 {
 		rounds, stop, dir = *takeoversFlag, 1500*time.Millisecond, t.TempDir()
 	}
