@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestHealth(t *testing.T) {
@@ -18,6 +19,7 @@ func TestHealth(t *testing.T) {
 	p.must("health", "--address", b.address(), "--data-dir", "none", "--timeout", "1m") // without a key
 	p.refused(2, "--timeout -1s: must be above 0", "health", "--timeout", "-1s")
 	must.NoError(t, b.cmd.Process.Signal(syscall.SIGSTOP))
+	sebtest.Eventually(t, "all threads of the broker are stopped", func() bool { return p.run("health", "--timeout", "200ms").code == 1 })
 	p.refused(1, "no answer within 200ms", "health", "--timeout", "200ms")
 	must.NoError(t, b.cmd.Process.Signal(syscall.SIGCONT))
 	p.must("health", "--timeout", "1m")
