@@ -27,7 +27,7 @@ type Options struct {
 	Worker  Worker
 	Path    string                  // of the file
 	Remove  func(path string) error // deletes the file
-	Damaged error                   // an error of Work: the file is damaged
+	Damaged error                   // Work returns it, or wraps it, if the file is damaged
 	Changed <-chan struct{}
 	Now     func() time.Time
 	Backoff Backoff
