@@ -32,6 +32,9 @@ func (c *checker) begin(ctx context.Context) error {
 	}
 	c.st = state.Genesis(c.cluster, c.o.Shard)
 	c.chain = slices.Clone(c.st.Epochs)
+	if err := c.listRecoveries(ctx); err != nil {
+		return err
+	}
 	return c.listSnapshots(ctx)
 }
 

@@ -182,19 +182,21 @@ type checker struct {
 	stopped bool // the walk could not continue to the end of the log
 	// floor is the position of the second newest snapshot: no object at or above it can have been
 	// collected (rule R7).
-	floor    state.Position
-	newest   string               // newest snapshot of the last listing
-	snaps    []snapshotObject     // not yet reached, ascending
-	seen     map[string]bool      // snapshots that were read
-	gone     bool                 // a snapshot of the last listing no longer exists
-	proven   []snapshotObject     // found to be on the log, ascending
-	walked   map[record.ID][]span // slots that the walk has verified, by the epoch's nonce
-	sealed   map[record.ID]bool   // epochs whose SEAL was seen
-	suspects []suspect
-	probes   map[string]bool    // names below probe/ in the first listing
-	accepted []objstore.Entry   // objects of lost branches whose loss was accepted
-	branches map[record.ID]bool // epochs reported as lost branches, by nonce
-	strays   []string           // the objects of those epochs
+	floor  state.Position
+	newest string               // newest snapshot of the last listing
+	snaps  []snapshotObject     // not yet reached, ascending
+	seen   map[string]bool      // snapshots that were read
+	gone   bool                 // a snapshot of the last listing no longer exists
+	proven []snapshotObject     // found to be on the log, ascending
+	walked map[record.ID][]span // slots that the walk has verified, by the epoch's nonce
+	sealed map[record.ID]bool   // epochs whose SEAL was seen
+	// recovered are the slots with a recovery, by name.
+	recovered map[string]bool
+	suspects  []suspect
+	probes    map[string]bool    // names below probe/ in the first listing
+	accepted  []objstore.Entry   // objects of lost branches whose loss was accepted
+	branches  map[record.ID]bool // epochs reported as lost branches, by nonce
+	strays    []string           // the objects of those epochs
 }
 
 // span is the slots [from, to) of an epoch.

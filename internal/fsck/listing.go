@@ -167,7 +167,7 @@ func (l *listing) add(e objstore.Entry) {
 	case ok, e.Key == core.MetaKey:
 	case isView(c.o.Shard, e.Key):
 		l.copies.Add(e)
-	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read if its slot cannot be read
+	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read instead of its slot
 	case isRegistration(e.Key):
 		l.jobs <- job{key: e.Key, size: e.Size, kind: readPeer}
 	case strings.HasPrefix(e.Key, probePrefix):

@@ -56,18 +56,28 @@ func (c *checker) readObject(ctx context.Context, key string) *object {
 	return o
 }
 
-// readSlot reads a commit object. If it is corrupt or its head does not match its name, readSlot
-// returns the SEAL that a recovery wrote for the same slot, if there is one (rule R14).
+// readSlot reads a commit object, or the SEAL that a recovery wrote for the same slot. The recovery
+// decides, even if the object can be read again (rule R14).
 func (c *checker) readSlot(ctx context.Context, key string) *object {
-	o := c.readObject(ctx, key)
-	n, _ := parseSlot(c.o.Shard, key)
-	if o.err == nil && c.place(&o.head, n) == nil || o.fatal() != nil || o.missing() {
-		return o
+	if !c.recovered[key] {
+		return c.readObject(ctx, key)
 	}
-	if r := c.readObject(ctx, key+state.RecoverySuffix); r.err == nil && r.head.Kind == record.KindSeal && r.head.Flags&record.FlagRecovery != 0 {
-		return r
+	r := c.readObject(ctx, key+state.RecoverySuffix)
+	if r.err == nil && (r.head.Kind != record.KindSeal || r.head.Flags&record.FlagRecovery == 0) {
+		r.err = fmt.Errorf("%w: %s is not the seal of a recovery", record.ErrCorrupt, r.key)
 	}
-	return o
+	return r
+}
+
+// listRecoveries finds the slots that a recovery decides.
+func (c *checker) listRecoveries(ctx context.Context) error {
+	c.recovered = map[string]bool{}
+	return c.list(ctx, core.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+		if slot, is := strings.CutSuffix(e.Key, state.RecoverySuffix); is {
+			c.recovered[slot] = true
+		}
+		return true
+	})
 }
 
 func (c *checker) readOnce(ctx context.Context, o *object) error {

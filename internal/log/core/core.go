@@ -39,6 +39,8 @@ type Core struct {
 	hint string // the address in the newest SEAL that was applied
 	// fed: some slots of the state came from the leader, and were not read from the bucket.
 	fed bool
+	// recovered are the slots whose recovery decides instead of them (rule R14), by name
+	recovered map[string]bool
 
 	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -52,7 +53,11 @@ func (c *Core) proveEnd(atEnd func()) {
 // three.
 func (c *Core) checkEnd(atEnd func()) {
 	e := &endCheck{c: c, left: 3, atEnd: atEnd}
-	e.listBeyond(c.slotBefore())
+	after := c.slotBefore()
+	if c.role == RoleStarting {
+		e.replayed, after = c.compareReplayed()
+	}
+	e.listBeyond(after)
 	e.listPacks()
 	e.listViews()
 }
@@ -76,6 +81,7 @@ type endCheck struct {
 	// listed; more: there may be others.
 	walks, more bool
 	unread      []string
+	replayed    *comparison // of the names up to our position; nil: they are not listed
 }
 
 // none records that a check found no such object.
@@ -108,10 +114,22 @@ func (e *endCheck) proof(name string) {
 func (e *endCheck) listBeyond(after string) {
 	c := e.c
 	pos, nonce := c.committed.Pos, c.committed.Nonce
-	c.request(Effect{Kind: EffList, Prefix: WALPrefix(c.cfg.Shard), After: after, Max: beyondListed}, func(ev *Event) {
+	most := beyondListed
+	if e.replayed != nil {
+		most = replayListed
+	}
+	c.request(Effect{Kind: EffList, Prefix: WALPrefix(c.cfg.Shard), After: after, Max: most}, func(ev *Event) {
+		names, full := ev.Names, len(ev.Names) >= most
+		if e.replayed != nil {
+			var ok bool
+			if names, ok = e.compare(names, full); !ok {
+				return
+			}
+			names, full = names[:min(len(names), beyondListed)], full || len(names) > beyondListed
+		}
 		var beyond []string
 		next := ""
-		for _, name := range ev.Names {
+		for _, name := range names {
 			epoch, n, slot, ok := state.ParseSlotKey(c.cfg.Shard, name)
 			switch {
 			case !ok || epoch < pos.Epoch:
@@ -129,7 +147,7 @@ func (e *endCheck) listBeyond(after string) {
 			}
 			next = name
 		}
-		if len(ev.Names) < beyondListed {
+		if !full {
 			next = ""
 		} else if epoch, _, _, ok := state.ParseSlotKey(c.cfg.Shard, next); !ok || epoch == pos.Epoch {
 			next = state.EpochPrefix(c.cfg.Shard, pos.Epoch+1)
@@ -137,6 +155,26 @@ func (e *endCheck) listBeyond(after string) {
 		}
 		e.readBeyond(beyond, next)
 	})
+}
+
+// compare compares a page with the slots that were replayed, and returns the names from our position
+// on. ok is false if the check continues elsewhere.
+func (e *endCheck) compare(names []string, full bool) (beyond []string, ok bool) {
+	if e.decided {
+		return nil, false
+	}
+	e.replayed.see(names)
+	i, _ := slices.BinarySearch(names, e.c.committed.Key(e.c.committed.Pos.Epoch, e.c.committed.Pos.Slot))
+	if i == len(names) && full {
+		e.listBeyond(names[i-1])
+		return nil, false
+	}
+	if !e.replayed.end() {
+		e.decided = true
+		return nil, false
+	}
+	e.replayed = nil
+	return names[i:], true
 }
 
 // readBeyond reads the heads of names behind the end. next, if not empty, is where the listing

@@ -23,6 +23,7 @@ type loading struct {
 	slots       int        // applied since base
 	seals       int
 	bytes       int64
+	stretches   []stretch // replayed and not compared with the bucket yet (rule R16)
 }
 
 func (c *Core) start() {

@@ -43,6 +43,7 @@ import (
 //	settle overwrite=yes              answers all requests; overwrite: accepts a SEAL twice
 //	place POSITION own|seal|data hint= nonce= time=   an object at the name of the open request
 //	object KEY, delete POSITION|snapshot:POSITION|PREFIX*
+//	lose POSITION...                  deletes objects of which a cache in front of the store has a copy
 //	damage POSITION|snapshot:POSITION... times=
 //	pass 1m, tick 1m                  time passes; tick sends an event at the end
 //	readers yes|no, confirm TAG, state
@@ -50,7 +51,7 @@ import (
 func TestScenarios(t *testing.T) {
 	sebtest.Scenarios(t, func(t *testing.T) func(c *sebtest.Command) []string {
 		s := &scenario{
-			t: t, cores: map[string]*bench{}, objects: map[string][]byte{}, damaged: map[string]int{},
+			t: t, cores: map[string]*bench{}, objects: map[string][]byte{}, cached: map[string][]byte{}, damaged: map[string]int{},
 			newest: map[string]core.Effect{}, numbers: map[operation]int{},
 		}
 		return s.perform
@@ -69,6 +70,7 @@ type scenario struct {
 	t       *testing.T
 	cores   map[string]*bench
 	objects map[string][]byte
+	cached  map[string][]byte
 	damaged map[string]int // how often an object cannot be read, by position
 	lines   []string
 	silent  bool
@@ -122,6 +124,14 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		maps.DeleteFunc(s.objects, func(key string, _ []byte) bool {
 			at := position(key)
 			return at == c.Args[0] || strings.HasSuffix(c.Args[0], "*") && strings.HasPrefix(at, strings.TrimSuffix(c.Args[0], "*"))
+		})
+	case "lose":
+		maps.DeleteFunc(s.objects, func(key string, body []byte) bool {
+			lost := slices.Contains(c.Args, position(key))
+			if lost {
+				s.cached[key] = body
+			}
+			return lost
 		})
 	case "damage":
 		times := cmp.Or(s.option("times"), 1000)
@@ -354,6 +364,10 @@ func (s *scenario) honest(e core.Effect) {
 		s.damaged[at]--
 		s.fail(e, core.OutcomeCorrupt)
 		return
+	}
+	if body := s.cached[e.Key]; e.Kind == core.EffGetSlot && body != nil && s.objects[e.Key] == nil {
+		s.objects[e.Key] = body
+		defer delete(s.objects, e.Key)
 	}
 	s.answer(e)
 }

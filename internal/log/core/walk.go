@@ -58,6 +58,9 @@ func (c *Core) fill(w *walk) {
 	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), end); w.issued++ {
 		slot, epoch, sent := w.issued, w.pos.Epoch, c.now
 		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
+		if c.recovered[key] {
+			key = state.RecoveryKey(c.cfg.Shard, epoch, w.nonce, slot)
+		}
 		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
 			if c.walk == w && w.pos.Epoch == epoch {
 				w.received(slot, answered{ev, sent})
@@ -99,7 +102,11 @@ func (c *Core) drain(w *walk) {
 			return
 		}
 		h := &ev.Slot.Head
-		if err := c.checkHead(w, h); err != nil {
+		err := c.checkHead(w, h)
+		if err == nil && !isRecovery(h) && c.recovered[state.SlotKey(c.cfg.Shard, w.pos.Epoch, w.nonce, w.pos.Slot)] {
+			err = &state.ChainError{Pos: w.pos, Reason: "its recovery is not one"}
+		}
+		if err != nil {
 			c.readRecovery(w, err)
 			return
 		}
@@ -122,15 +129,20 @@ func (c *Core) readRecovery(w *walk, why error) {
 		if c.walk != w || w.pos != pos {
 			return
 		}
-		ok := ev.Outcome == OutcomeOK && ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.Flags&record.FlagRecovery != 0
-		if !ok || c.checkHead(w, &ev.Slot.Head) != nil {
+		if ev.Outcome != OutcomeOK || !isRecovery(&ev.Slot.Head) || c.checkHead(w, &ev.Slot.Head) != nil {
 			c.stop(&LostError{Pos: pos, Key: slot, Why: "cannot be read", Err: why})
 			return
 		}
+		c.noteRecovery(slot)
 		w.got[pos.Slot] = answered{ev, c.now}
 		c.drain(w)
 	})
 	r.wanted = func() bool { return c.walk == w && w.pos == pos }
+}
+
+// isRecovery reports whether a head is that of a recovery's SEAL.
+func isRecovery(h *record.Head) bool {
+	return h.Kind == record.KindSeal && h.Flags&record.FlagRecovery != 0
 }
 
 // checkHead checks the identity of a head. Every walk checks it, also one that reads heads only.
@@ -195,6 +207,9 @@ func (c *Core) grew(s *Slot) {
 	c.applied(s.Records, seal)
 	c.load.slots++
 	c.load.bytes += replayCost(&s.Head, diskBlock)
+	if c.role == RoleStarting {
+		c.load.replayed(&s.Head)
+	}
 	if seal {
 		c.load.seals++
 	}

@@ -1,0 +1,166 @@
+package core
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Rule R16: a copy proves that an object was stored, not that the bucket still has it. A start may
+// read slots from a disk cache, so it compares the slots that it has replayed with the LIST of rule
+// R13, which then begins at the first of them. The same LIST shows recoveries (rule R14): a recovery
+// decides for its slot although the object there can be read again.
+
+// replayListed bounds each page of a LIST that is compared with replayed slots: one page of a store.
+const replayListed = 1000
+
+// stretch is slots [from, to) of an epoch that a start has replayed.
+type stretch struct {
+	epoch    uint32
+	nonce    record.ID
+	from, to uint64
+}
+
+func (s *stretch) pos() state.Position { return state.Position{Epoch: s.epoch, Slot: s.from} }
+
+// replayed notes that a slot was replayed.
+func (l *loading) replayed(h *record.Head) {
+	if n := len(l.stretches); n > 0 && l.stretches[n-1].nonce == h.Nonce {
+		l.stretches[n-1].to = h.Slot + 1
+		return
+	}
+	l.stretches = append(l.stretches, stretch{h.Epoch, h.Nonce, h.Slot, h.Slot + 1})
+}
+
+// comparison compares listed names with replayed slots.
+type comparison struct {
+	c         *Core
+	next      []stretch // not compared yet
+	missing   *stretch  // begins with the first slot that is not listed
+	recovered string    // the first slot with a recovery that the replay did not come by
+}
+
+// compareReplayed returns the comparison for the slots that were replayed since the last one, and the
+// name after which its LIST begins. Slots below the second newest snapshot may have been collected
+// (rule R7); a start reads them if that snapshot cannot be read.
+func (c *Core) compareReplayed() (cmp *comparison, after string) {
+	var floor state.Position
+	if names := c.onLog(slices.Clone(c.load.names)); len(names) > 1 {
+		floor = names[1].pos
+	}
+	cmp = &comparison{c: c}
+	for _, s := range c.load.stretches {
+		if s.epoch == floor.Epoch {
+			s.from = max(s.from, floor.Slot)
+		}
+		if s.epoch >= floor.Epoch && s.from < s.to {
+			cmp.next = append(cmp.next, s)
+		}
+	}
+	if len(cmp.next) == 0 {
+		return cmp, c.slotBefore()
+	}
+	first := &cmp.next[0]
+	if first.from == 0 {
+		return cmp, state.SlotPrefix(c.cfg.Shard, first.epoch, first.nonce)
+	}
+	return cmp, state.SlotKey(c.cfg.Shard, first.epoch, first.nonce, first.from-1)
+}
+
+// see compares names, which are in ascending order.
+func (p *comparison) see(names []string) {
+	for _, name := range names {
+		slot, recovery := strings.CutSuffix(name, state.RecoverySuffix)
+		if recovery && !p.c.recovered[slot] {
+			if p.recovered == "" && p.c.cameBy(slot) {
+				p.recovered = slot
+			}
+			continue
+		}
+		if p.before(slot) && p.first() == slot {
+			p.advance()
+		}
+	}
+}
+
+// first is the name of the next slot to compare.
+func (p *comparison) first() string {
+	s := &p.next[0]
+	return state.SlotKey(p.c.cfg.Shard, s.epoch, s.nonce, s.from)
+}
+
+// before skips the replayed slots that sort before a name, and reports whether others are left.
+func (p *comparison) before(name string) bool {
+	for len(p.next) > 0 {
+		if p.first() >= name {
+			return true
+		}
+		if p.missing == nil {
+			lost := p.next[0]
+			p.missing = &lost
+		}
+		p.advance()
+	}
+	return false
+}
+
+func (p *comparison) advance() {
+	if p.next[0].from++; p.next[0].from == p.next[0].to {
+		p.next = p.next[1:]
+	}
+}
+
+// cameBy reports whether the replay read a slot, or ended at it.
+func (c *Core) cameBy(key string) bool {
+	epoch, nonce, slot, ok := state.ParseSlotKey(c.cfg.Shard, key)
+	at := state.Position{Epoch: epoch, Slot: slot}
+	return ok && (nonce == c.committed.Nonce && at == c.committed.Pos ||
+		slices.ContainsFunc(c.load.stretches, func(s stretch) bool { return s.nonce == nonce && s.from <= slot && slot < s.to }))
+}
+
+// end ends the comparison, and reports whether the bucket has what was replayed. Otherwise the start
+// begins again, or ends.
+func (p *comparison) end() bool {
+	c := p.c
+	p.before("\xff")
+	switch {
+	case p.recovered != "":
+		c.noteRecovery(p.recovered)
+		c.startOver()
+		return false
+	case p.missing != nil:
+		c.confirmReplayed(p.missing)
+		return false
+	}
+	c.load.stretches = nil
+	return true
+}
+
+// noteRecovery lets walks read the recovery of a slot instead of the slot. A recovery is never deleted.
+func (c *Core) noteRecovery(slot string) {
+	if c.recovered == nil {
+		c.recovered = map[string]bool{}
+	}
+	c.recovered[slot] = true
+}
+
+// confirmReplayed looks once more for a slot that was replayed and is not listed. It was collected,
+// which a newer snapshot shows, or it is lost.
+func (c *Core) confirmReplayed(s *stretch) {
+	key := state.SlotKey(c.cfg.Shard, s.epoch, s.nonce, s.from)
+	c.listSnaps(func(names []snapName) {
+		if len(names) > 0 && names[0].key != c.load.newest {
+			c.startOver()
+			return
+		}
+		c.request(Effect{Kind: EffList, Prefix: key, Max: 1}, func(ev *Event) {
+			if len(ev.Names) > 0 && ev.Names[0] == key {
+				c.startOver()
+				return
+			}
+			c.stop(&LostError{Pos: s.pos(), Key: key, Why: "is missing in the bucket, and this broker has a copy of it"})
+		})
+	})
+}
