@@ -53,14 +53,14 @@ func (l *Log) list(ctx context.Context, e *core.Effect) *core.Event {
 	for {
 		entries, more, err := l.page(ctx, o)
 		if err != nil {
-			ev.Outcome, ev.Err, ev.Names = readOutcome(err), err, nil
+			ev.Outcome, ev.Err, ev.Names, ev.Sizes = readOutcome(err), err, nil, nil
 			if ev.Outcome == core.OutcomeNotFound {
 				ev.Outcome = core.OutcomeNoVerdict // meaningless for a LIST
 			}
 			return ev
 		}
 		for i := range entries {
-			ev.Names = append(ev.Names, entries[i].Key)
+			ev.Names, ev.Sizes = append(ev.Names, entries[i].Key), append(ev.Sizes, entries[i].Size)
 		}
 		if !more || len(entries) == 0 || e.Max > 0 && len(ev.Names) >= e.Max {
 			ev.Outcome = core.OutcomeOK
@@ -102,12 +102,15 @@ func (l *Log) getSlot(ctx context.Context, e *core.Effect, size int64) *core.Eve
 }
 
 func (l *Log) readSlot(ctx context.Context, e *core.Effect, ownSize int64) (*core.Slot, error) {
-	n := int64(slotRead)
+	n, store := int64(slotRead), l.opt.Store
 	if e.HeadOnly {
 		n = headRead
 	}
+	if e.Direct {
+		store = objstore.Direct(store)
+	}
 	for {
-		b, size, err := l.read(ctx, e.Key, n)
+		b, size, err := l.readFrom(ctx, store, e.Key, n)
 		if err != nil {
 			return nil, err
 		}

@@ -38,6 +38,8 @@ func (o *owner) request(ctx context.Context, effect *core.Effect) {
 			ev.Op = e.Op
 			o.reply(ev)
 		})
+	case core.EffScrub:
+		o.gets.run(func() { o.reply(o.scrub(ctx, &e)) })
 	case core.EffGetMeta:
 		o.gets.run(func() { o.reply(o.getMeta(ctx, &e)) })
 	case core.EffList:
@@ -154,11 +156,15 @@ func (o *owner) putSnapshot(ctx context.Context, e *core.Effect, kept []byte) {
 // read returns the bytes [0, n) of an object, fewer if it is shorter, and its size, or -1 if the
 // store does not report it.
 func (l *Log) read(ctx context.Context, key string, n int64) (b []byte, size int64, err error) {
+	return l.readFrom(ctx, l.opt.Store, key, n)
+}
+
+func (l *Log) readFrom(ctx context.Context, store objstore.Store, key string, n int64) (b []byte, size int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.forBytes(l.opt.Timeouts.Read, n))
 	defer cancel()
 	failpoint.Hit("get.before")
 	begin := time.Now()
-	b, size, err = get(ctx, l.opt.Store, key, n)
+	b, size, err = get(ctx, store, key, n)
 	failpoint.Hit("get.after")
 	l.met.get(time.Since(begin), err)
 	l.recordHealth(ctx, "get", key, err)

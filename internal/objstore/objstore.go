@@ -133,6 +133,16 @@ func Forget(s Store, keys ...string) {
 	}
 }
 
+// Direct returns the store below the one that keeps copies, or s if none does.
+func Direct(s Store) Store {
+	if f, ok := As[Forgetter](s); ok {
+		if w, ok := f.(Unwrapper); ok {
+			return w.Unwrap()
+		}
+	}
+	return s
+}
+
 // Extent is a range of an object.
 type Extent struct {
 	Key   string

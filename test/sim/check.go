@@ -401,6 +401,9 @@ func (c *checker) alarm(r *run, err error) {
 	if c.w.loss != nil && (errors.Is(r.core.Err(), err) || c.w.loss.meta()) {
 		return // of a start that fails: see stopped
 	}
+	if c.w.loss.names(err) {
+		return
+	}
 	if !errors.Is(err, core.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {
 		c.w.fail("R9: node %d raised an alarm: %v", r.n.id, err)
 	}

@@ -80,6 +80,11 @@ type Config struct {
 	// copy.
 	LoseAt, CopyAt time.Duration
 	Folderless     float64 // probability that a broker has no data directory
+	// Cached: brokers with a data directory keep copies of the slots that they have read or written, and
+	// read them instead of the objects.
+	Cached bool
+	// Scrub is the time between comparisons of the bucket with the state of a leader; 0: an hour.
+	Scrub time.Duration
 	// Together, if not zero, is the interval at which all brokers are killed and start at the same
 	// time.
 	Together time.Duration
@@ -135,7 +140,15 @@ func drawStarts(seed uint64) Config {
 	c.Nodes, c.Together = 2+r.IntN(3), time.Second
 	c.Latency, c.GarbageWait = min(c.Latency, 100*time.Millisecond), 200*time.Millisecond
 	c.SnapshotSlots = 3 + r.IntN(20)
+	c.drawCopies()
 	return c
+}
+
+// drawCopies draws what concerns copies of objects (rule R16).
+func (c *Config) drawCopies() {
+	r := rand.New(rand.NewPCG(c.Seed, 0x5ebc))
+	c.Cached = r.IntN(2) == 0
+	c.Scrub = []time.Duration{0, time.Second, 5 * time.Second}[r.IntN(3)]
 }
 
 // drawStandbys returns a usual run in which two to five brokers take over from each other within
@@ -191,6 +204,7 @@ func drawLoss(seed uint64) Config {
 		c.CopyAt = c.LoseAt - time.Duration(r.Int64N(int64(min(c.LoseAt, 20*time.Second))))
 	}
 	c.Folderless = []float64{0, 0.5, 1}[r.IntN(3)]
+	c.drawCopies()
 	if c.CrashEvery == 0 || r.IntN(2) == 0 {
 		c.CrashEvery = 10 * time.Second
 	}

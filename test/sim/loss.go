@@ -33,6 +33,8 @@ type loss struct {
 	needed  bool
 	cut     chainSlot
 	cutAt   int64 // slots of the chain before it
+	since   tok   // it is needed
+	lostAt  int64 // when: a start that began before may have read it
 	proven  tok
 	settled tok // a minute after proven
 	passed  tok
@@ -99,7 +101,7 @@ func (w *simulation) lose(older map[string][]byte) {
 		}
 		return
 	}
-	l := &loss{w: w, bodies: map[string][]byte{}}
+	l := &loss{w: w, bodies: map[string][]byte{}, lostAt: w.now}
 	w.stats.Faults++
 	if len(older) > 0 {
 		l.restore(older)
@@ -216,7 +218,7 @@ func (l *loss) findCut() {
 }
 
 func (l *loss) need(i int) {
-	l.needed, l.cut, l.cutAt = true, l.w.check.chain[i], int64(i)
+	l.needed, l.cut, l.cutAt, l.since = true, l.w.check.chain[i], int64(i), l.w.check.tick()
 	l.w.logf("starts need %s", l.cut.key)
 }
 
@@ -314,6 +316,8 @@ func (l *loss) request(r *run, e *core.Effect) {
 	case l == nil:
 	case e.Kind == core.EffGetSlot && l.needed && e.Key == l.cut.key && !e.HeadOnly:
 		r.rules.looked = l.w.check.tick()
+	case e.Kind == core.EffList && l.needed && e.Prefix == core.WALPrefix(0) && e.After < l.cut.key:
+		r.rules.compared = l.w.check.tick()
 	case e.Kind == core.EffList && e.Prefix == "s0":
 		r.rules.empty = l.w.check.tick()
 	case e.Kind == core.EffPutMeta && r.rules.empty > l.at:
@@ -372,6 +376,8 @@ func (l *loss) explains(r *run, err error) bool {
 		n.NoMeta++
 	case errors.As(err, &lost) && needed && (lost.Key == l.cut.key && l.proven > 0 || l.branch != nil):
 		n.Lost++
+	case errors.As(err, &lost) && needed && lost.Key == l.cut.key && (r.n.copies[lost.Key] != nil || r.born <= l.lostAt):
+		n.Copied++
 	case errors.As(err, &older) && l.beyond(r.saw):
 		n.Older++
 	case errors.As(err, &lost) && lost.Key == l.back && r.born <= l.backAt: // it looked before
@@ -387,6 +393,19 @@ func (l *loss) explains(r *run, err error) bool {
 	return true
 }
 
+// names reports whether an alarm of a leader names an object that was lost.
+func (l *loss) names(err error) bool {
+	var missing *core.MissingError
+	if !errors.As(err, &missing) {
+		return false
+	}
+	_, lost := l.body(missing.Key)
+	if lost {
+		l.w.stats.Loss.Alarms++
+	}
+	return lost
+}
+
 func (l *loss) end(in time.Duration) {
 	if !l.w.ending {
 		l.w.ending = true
@@ -398,6 +417,9 @@ func (l *loss) end(in time.Duration) {
 // detected.
 func (c *checker) led(r *run) {
 	l, s := c.w.loss, r.core.State()
+	if l != nil && c.epochs[s.Nonce] && l.needed && !l.forked && l.passed == 0 && r.rules.compared > l.since {
+		c.w.violated("R16: node %d leads over %s, which only its data directory has", r.n.id, l.cut.key)
+	}
 	if l == nil || c.epochs[s.Nonce] || l.forked && !l.needed {
 		return
 	}

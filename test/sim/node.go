@@ -26,6 +26,7 @@ type node struct {
 
 	folderless bool
 	seen       *core.Seen // content of its data directory
+	copies     map[string][]byte
 
 	// With cluster.Cores: the number of the start that looks for other brokers, 0: none, and of all;
 	// until when the machine has no power, and until when its broker may be deposed.
@@ -104,7 +105,7 @@ func (n *node) begin(follows bool) {
 		RaiseAfter: raise,
 		Standby:    follows,
 		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Run: n.identity(), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
-		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen, Journals: w.cfg.Journals,
+		GarbageWait: core.Duration(w.cfg.GarbageWait), ScrubEvery: core.Duration(w.cfg.Scrub), Seen: n.seen, Journals: w.cfg.Journals,
 		RetryMin: scaled(50 * time.Millisecond), RetryMax: scaled(5 * time.Second), RefusedRetry: scaled(5 * time.Second), FollowPoll: scaled(time.Second),
 	})
 	if w.clustered() {
@@ -473,6 +474,7 @@ func (r *run) change(o *op) core.Op {
 
 // commit acknowledges a slot's ops.
 func (r *run) commit(f *core.Frozen) {
+	r.n.keep(f.Key, r.bodies[f])
 	if r.member != nil {
 		r.member.feed(f.Key, r.bodies[f])
 	} else if r.n.w.cfg.Feed {

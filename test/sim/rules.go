@@ -23,6 +23,7 @@ type ruleState struct {
 	tried    map[string]bool // snapshots read since
 	chain    []epochStart    // as far as counted, by number
 	looked   tok             // when it last looked for the lost slot
+	compared tok             // when it last listed the slots from before the lost one on
 	empty    tok             // when it last looked for any object in the bucket
 	claimed  map[string]bool // folders that it asked for
 	against  record.ID       // nonce of the epoch against which it stood last; zero: none

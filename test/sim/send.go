@@ -40,6 +40,7 @@ func (r *run) send(e core.Effect) {
 		ev.Kind = core.EvList
 		s.call(r.n, false, func() core.Outcome {
 			ev.Names = s.list(e.Prefix, e.After, e.Max)
+			ev.Sizes = s.sizes(ev.Names)
 			return core.OutcomeOK
 		}, func(o core.Outcome) {
 			if o == core.OutcomeCorrupt {
@@ -53,9 +54,24 @@ func (r *run) send(e core.Effect) {
 			ev.Journaled = o == core.OutcomeOK
 			done(core.OutcomeOK)
 		})
+	case core.EffScrub:
+		ev.Kind = core.EvScrubbed
+		s.call(r.n, false, func() core.Outcome {
+			need := core.NewNeeded(e.View, e.Key)
+			for _, name := range s.list("s0", "", 0) {
+				need.See(name)
+			}
+			ev.Names = need.Missing(16)
+			return core.OutcomeOK
+		}, func(o core.Outcome) {
+			if o != core.OutcomeOK {
+				ev.Names = nil
+			}
+			done(core.OutcomeOK)
+		})
 	default:
 		s.call(r.n, false, func() core.Outcome {
-			b, ok := s.objects[e.Key]
+			b, ok := r.n.get(&e)
 			if !ok {
 				return core.OutcomeNotFound
 			}
@@ -69,6 +85,28 @@ func (r *run) send(e core.Effect) {
 			done(o)
 		})
 	}
+}
+
+// get reads an object, from the copies in the data directory if that has it.
+func (n *node) get(e *core.Effect) (body []byte, ok bool) {
+	if body, ok = n.copies[e.Key]; ok && !e.Direct {
+		return body, true
+	}
+	if body, ok = n.w.store.objects[e.Key]; ok && e.Kind == core.EffGetSlot {
+		n.keep(e.Key, body)
+	}
+	return body, ok
+}
+
+// keep copies a slot into the data directory.
+func (n *node) keep(key string, body []byte) {
+	if !n.w.cfg.Cached || n.folderless {
+		return
+	}
+	if n.copies == nil {
+		n.copies = map[string][]byte{}
+	}
+	n.copies[key] = body
 }
 
 // damagedMost is how often a read of an object says in vain that it is damaged. A broker takes one that is

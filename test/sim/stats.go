@@ -74,6 +74,8 @@ type LossCounts struct {
 	// Refused starts by error: LostError, OlderCopyError, meta/cluster missing, a SEAL's name taken
 	// twice.
 	Lost, Older, NoMeta, Twice int
+	// Refused starts with a copy of the lost slot; alarms of leaders.
+	Copied, Alarms int
 	// Reads of records in a lost object; followers that start over before they refuse.
 	Unreadable, Shrunk int
 	// Losses at the end of the log without a reference when a broker without the data directory

@@ -133,8 +133,23 @@ func (s *store) list(prefix, after string, most int) []string {
 
 // ghost is a deleted name.
 type ghost struct {
-	key string
-	at  int64
+	key  string
+	at   int64
+	size int64
+}
+
+// sizes returns the sizes of listed objects, some of which may be deleted.
+func (s *store) sizes(names []string) []int64 {
+	sizes := make([]int64, len(names))
+	for i, name := range names {
+		sizes[i] = int64(len(s.objects[name]))
+		for _, g := range s.deleted {
+			if g.key == name && s.objects[name] == nil {
+				sizes[i] = g.size
+			}
+		}
+	}
+	return sizes
 }
 
 // addGhosts adds recently deleted names to a listing.
@@ -170,7 +185,7 @@ func (s *store) remove(key string) core.Outcome {
 	s.w.check.deleted(key, body)
 	s.lose(key)
 	if s.w.cfg.Ghosts > 0 {
-		s.deleted = append(s.deleted, ghost{key, s.w.now})
+		s.deleted = append(s.deleted, ghost{key, s.w.now, int64(len(body))})
 	}
 	s.w.loss.removed(key)
 	return core.OutcomeOK

@@ -28,6 +28,7 @@ type Config struct {
 	SnapshotBytes int64
 	GarbageWait   Duration // time between snapshots while garbage is pending; 5 minutes
 	IdleCheck     Duration // T of rule R11; 1 minute
+	ScrubEvery    Duration // time between comparisons of the bucket with the state (rule R16); 1 hour
 	// interval at which a follower with readers looks for the next slot; 1 second
 	FollowPoll   Duration
 	RetryMin     Duration // first delay after "no verdict"; 50 ms
@@ -56,6 +57,7 @@ func (c Config) withDefaults() Config {
 	def(&c.SnapshotSeals, 16)
 	def(&c.GarbageWait, 300*second)
 	def(&c.IdleCheck, 60*second)
+	def(&c.ScrubEvery, 3600*second)
 	def(&c.FollowPoll, second)
 	def(&c.RetryMin, 50*millisecond)
 	def(&c.RetryMax, 5*second)

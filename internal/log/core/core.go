@@ -41,6 +41,8 @@ type Core struct {
 	fed bool
 	// recovered are the slots whose recovery decides instead of them (rule R14), by name
 	recovered map[string]bool
+	// sound are slots that a start can apply although their objects have another size than they say
+	sound map[string]bool
 
 	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data
@@ -311,6 +313,7 @@ func (c *Core) tick() {
 	case RoleLeader:
 		c.idleCheck()
 		c.reclaim()
+		c.scrub()
 		c.showLife()
 	case RoleFollower:
 		c.poll()
@@ -319,7 +322,7 @@ func (c *Core) tick() {
 
 // wakeAt is when the next tick is due; 0: none.
 func (c *Core) wakeAt() int64 {
-	at := earlier(c.reclaimAt(), c.aliveAt())
+	at := earlier(earlier(c.reclaimAt(), c.aliveAt()), c.scrubAt())
 	if c.role == RoleFollower && c.unmade() && !c.follow.busy {
 		return c.follow.pollAt
 	}

@@ -28,6 +28,7 @@ type bench struct {
 	nonces   uint32
 	onEffect func(e core.Effect) // if not nil, called with each effect
 	noOwn    bool                // the store refuses claims
+	caches   bool                // it reads copies of lost slots
 	raiseMax uint32              // of the next EvFreeze
 }
 
@@ -104,6 +105,9 @@ func (b *bench) answer(e core.Effect) {
 		binary.BigEndian.PutUint32(ev.Nonce[:], b.nonces)
 	case core.EffList:
 		ev.Kind, ev.Names = core.EvList, b.list(e)
+		for _, name := range ev.Names {
+			ev.Sizes = append(ev.Sizes, int64(len(b.objects[name])))
+		}
 	case core.EffGetMeta:
 		ev.Kind = core.EvMeta
 		if there {

@@ -122,7 +122,7 @@ func (e *endCheck) listBeyond(after string) {
 		names, full := ev.Names, len(ev.Names) >= most
 		if e.replayed != nil {
 			var ok bool
-			if names, ok = e.compare(names, full); !ok {
+			if names, ok = e.compare(ev, full); !ok {
 				return
 			}
 			names, full = names[:min(len(names), beyondListed)], full || len(names) > beyondListed
@@ -159,11 +159,12 @@ func (e *endCheck) listBeyond(after string) {
 
 // compare compares a page with the slots that were replayed, and returns the names from our position
 // on. ok is false if the check continues elsewhere.
-func (e *endCheck) compare(names []string, full bool) (beyond []string, ok bool) {
+func (e *endCheck) compare(ev *Event, full bool) (beyond []string, ok bool) {
 	if e.decided {
 		return nil, false
 	}
-	e.replayed.see(names)
+	names := ev.Names
+	e.replayed.see(names, ev.Sizes)
 	i, _ := slices.BinarySearch(names, e.c.committed.Key(e.c.committed.Pos.Epoch, e.c.committed.Pos.Slot))
 	if i == len(names) && full {
 		e.listBeyond(names[i-1])

@@ -24,11 +24,12 @@ const (
 	// answer to EffPutMeta, EffPutSeal, EffPutData, EffPutSnapshot: Outcome
 	EvPut
 	EvMeta      // answer to EffGetMeta: Outcome, Cluster
-	EvList      // answer to EffList: Outcome, Names
+	EvList      // answer to EffList: Outcome, Names, Sizes
 	EvSlot      // answer to EffGetSlot: Outcome, Slot
 	EvSnapshot  // answer to EffGetSnapshot: Outcome, State
 	EvCollected // answer to EffCollect: Listed, Deleted, More
 	EvOwned     // answer to EffOwn: Journaled
+	EvScrubbed  // answer to EffScrub: Names, Err
 	// Proposal to freeze into the next slot; only while Room() is true
 	EvFreeze
 	// after EffPutData with Attempt 0, before any other event: Op, HeadCRC
@@ -79,6 +80,7 @@ type Event struct {
 	Nonce    record.ID
 	Cluster  record.ID
 	Names    []string // relative to the root, ascending
+	Sizes    []int64  // EvList: of the objects, in the order of Names
 	Slot     *Slot
 	State    *state.State
 	Proposal *Proposal
@@ -205,6 +207,9 @@ const (
 	// claim the folder Key for a journal (objstore.Journaler), once; answer EvOwned, also after
 	// errors
 	EffOwn
+	// compare the names in the bucket with NewNeeded(View, Key); answer EvScrubbed with a few missing
+	// names, ascending, and damage of the store that was found (Err). After an error no name is missing
+	EffScrub
 	// Frozen is committed: its callers are acked. In slot order
 	EffCommit
 	// Frozen was sent and has no verdict: its callers get "unknown", members with Err set get that
@@ -231,6 +236,7 @@ type Effect struct {
 	Prefix   string
 	Max      int
 	HeadOnly bool
+	Direct   bool // EffGetSlot: from the bucket, not from a cache
 	Body     []byte
 	View     *state.State // immutable
 	Frozen   *Frozen

@@ -25,6 +25,7 @@ type leading struct {
 	raiseMax  uint32 // of the newest EvFreeze
 	show      showing
 	park      parking
+	scrub     scrubbing
 }
 
 type groupKey struct {

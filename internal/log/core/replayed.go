@@ -16,29 +16,36 @@ import (
 // replayListed bounds each page of a LIST that is compared with replayed slots: one page of a store.
 const replayListed = 1000
 
-// stretch is slots [from, to) of an epoch that a start has replayed.
+// stretch is slots of an epoch that a start has replayed, from one on, by the size of their objects.
+// Another object that has taken the name of a lost one has another size.
 type stretch struct {
-	epoch    uint32
-	nonce    record.ID
-	from, to uint64
+	epoch uint32
+	nonce record.ID
+	from  uint64
+	sizes []uint32
 }
 
 func (s *stretch) pos() state.Position { return state.Position{Epoch: s.epoch, Slot: s.from} }
 
+func (s *stretch) has(epoch uint32, nonce record.ID, slot uint64) bool {
+	return s.epoch == epoch && s.nonce == nonce && s.from <= slot && slot-s.from < uint64(len(s.sizes))
+}
+
 // replayed notes that a slot was replayed.
 func (l *loading) replayed(h *record.Head) {
-	if n := len(l.stretches); n > 0 && l.stretches[n-1].nonce == h.Nonce {
-		l.stretches[n-1].to = h.Slot + 1
-		return
+	n := len(l.stretches)
+	if n == 0 || l.stretches[n-1].epoch != h.Epoch {
+		l.stretches = append(l.stretches, stretch{epoch: h.Epoch, nonce: h.Nonce, from: h.Slot})
+		n++
 	}
-	l.stretches = append(l.stretches, stretch{h.Epoch, h.Nonce, h.Slot, h.Slot + 1})
+	l.stretches[n-1].sizes = append(l.stretches[n-1].sizes, uint32(h.ObjectLen))
 }
 
 // comparison compares listed names with replayed slots.
 type comparison struct {
 	c         *Core
 	next      []stretch // not compared yet
-	missing   *stretch  // begins with the first slot that is not listed
+	missing   *stretch  // begins with the first slot that is not listed, or not with its size
 	recovered string    // the first slot with a recovery that the replay did not come by
 }
 
@@ -52,10 +59,11 @@ func (c *Core) compareReplayed() (cmp *comparison, after string) {
 	}
 	cmp = &comparison{c: c}
 	for _, s := range c.load.stretches {
-		if s.epoch == floor.Epoch {
-			s.from = max(s.from, floor.Slot)
+		if s.epoch == floor.Epoch && s.from < floor.Slot {
+			s.sizes = s.sizes[min(floor.Slot-s.from, uint64(len(s.sizes))):]
+			s.from = floor.Slot
 		}
-		if s.epoch >= floor.Epoch && s.from < s.to {
+		if s.epoch >= floor.Epoch && len(s.sizes) > 0 {
 			cmp.next = append(cmp.next, s)
 		}
 	}
@@ -69,9 +77,9 @@ func (c *Core) compareReplayed() (cmp *comparison, after string) {
 	return cmp, state.SlotKey(c.cfg.Shard, first.epoch, first.nonce, first.from-1)
 }
 
-// see compares names, which are in ascending order.
-func (p *comparison) see(names []string) {
-	for _, name := range names {
+// see compares names, which are in ascending order, and their sizes.
+func (p *comparison) see(names []string, sizes []int64) {
+	for i, name := range names {
 		slot, recovery := strings.CutSuffix(name, state.RecoverySuffix)
 		if recovery && !p.c.recovered[slot] {
 			if p.recovered == "" && p.c.cameBy(slot) {
@@ -79,10 +87,15 @@ func (p *comparison) see(names []string) {
 			}
 			continue
 		}
-		if p.before(slot) && p.first() == slot {
+		if p.before(slot) && p.first() == slot && p.fits(slot, sizes[i]) {
 			p.advance()
 		}
 	}
+}
+
+// fits reports whether an object that is listed with a size is the next one that was replayed.
+func (p *comparison) fits(slot string, size int64) bool {
+	return size == int64(p.next[0].sizes[0]) || p.c.recovered[slot] || p.c.sound[slot]
 }
 
 // first is the name of the next slot to compare.
@@ -107,7 +120,9 @@ func (p *comparison) before(name string) bool {
 }
 
 func (p *comparison) advance() {
-	if p.next[0].from++; p.next[0].from == p.next[0].to {
+	s := &p.next[0]
+	s.from++
+	if s.sizes = s.sizes[1:]; len(s.sizes) == 0 {
 		p.next = p.next[1:]
 	}
 }
@@ -117,7 +132,7 @@ func (c *Core) cameBy(key string) bool {
 	epoch, nonce, slot, ok := state.ParseSlotKey(c.cfg.Shard, key)
 	at := state.Position{Epoch: epoch, Slot: slot}
 	return ok && (nonce == c.committed.Nonce && at == c.committed.Pos ||
-		slices.ContainsFunc(c.load.stretches, func(s stretch) bool { return s.nonce == nonce && s.from <= slot && slot < s.to }))
+		slices.ContainsFunc(c.load.stretches, func(s stretch) bool { return s.has(epoch, nonce, slot) }))
 }
 
 // end ends the comparison, and reports whether the bucket has what was replayed. Otherwise the start
@@ -146,21 +161,35 @@ func (c *Core) noteRecovery(slot string) {
 	c.recovered[slot] = true
 }
 
-// confirmReplayed looks once more for a slot that was replayed and is not listed. It was collected,
-// which a newer snapshot shows, or it is lost.
+// confirmReplayed looks once more for a slot that was replayed and is not listed, or with another size.
+// It was collected, which a newer snapshot shows, or it is lost. The name of a lost slot may be taken
+// by another object. The same object with another size has damaged batches: the start can apply it, and
+// a read of its records fails.
 func (c *Core) confirmReplayed(s *stretch) {
 	key := state.SlotKey(c.cfg.Shard, s.epoch, s.nonce, s.from)
+	lost := func(why string, err error) {
+		c.stop(&LostError{Pos: s.pos(), Key: key, Why: why + ", and this broker has a copy of it", Err: err})
+	}
 	c.listSnaps(func(names []snapName) {
 		if len(names) > 0 && names[0].key != c.load.newest {
 			c.startOver()
 			return
 		}
-		c.request(Effect{Kind: EffList, Prefix: key, Max: 1}, func(ev *Event) {
-			if len(ev.Names) > 0 && ev.Names[0] == key {
+		c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true, Direct: true}, func(ev *Event) {
+			switch {
+			case ev.Outcome == OutcomeNotFound:
+				lost("is missing in the bucket", nil)
+			case ev.Outcome == OutcomeCorrupt:
+				lost("cannot be read in the bucket", orUnknown(ev.Err))
+			case ev.Slot.Head.ObjectLen != uint64(s.sizes[0]):
+				lost("is another object in the bucket", nil)
+			default:
+				if c.sound == nil {
+					c.sound = map[string]bool{}
+				}
+				c.sound[key] = true
 				c.startOver()
-				return
 			}
-			c.stop(&LostError{Pos: s.pos(), Key: key, Why: "is missing in the bucket, and this broker has a copy of it"})
 		})
 	})
 }

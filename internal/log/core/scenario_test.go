@@ -28,7 +28,7 @@ import (
 // steps that it causes, in order; a repeated request keeps its number. Positions are written
 // EPOCH/SLOT. test/README.md explains how to add a scenario.
 //
-//	start C window= snapshots= advertised= run= read-only=yes standby=yes journals=yes|refused   another
+//	start C window= snapshots= advertised= run= read-only=yes standby=yes journals=yes|refused cached=yes   another
 //	                                  core, for the next inputs
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
@@ -43,7 +43,8 @@ import (
 //	settle overwrite=yes              answers all requests; overwrite: accepts a SEAL twice
 //	place POSITION own|seal|data hint= nonce= time=   an object at the name of the open request
 //	object KEY, delete POSITION|snapshot:POSITION|PREFIX*
-//	lose POSITION...                  deletes objects of which a cache in front of the store has a copy
+//	lose POSITION...                  deletes objects; cores that were started with cached=yes have copies
+//	truncate POSITION                 cuts its last byte off
 //	damage POSITION|snapshot:POSITION... times=
 //	pass 1m, tick 1m                  time passes; tick sends an event at the end
 //	readers yes|no, confirm TAG, state
@@ -133,6 +134,12 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 			}
 			return lost
 		})
+	case "truncate":
+		for key, body := range s.objects {
+			if position(key) == c.Args[0] {
+				s.objects[key] = body[:len(body)-1]
+			}
+		}
 	case "damage":
 		times := cmp.Or(s.option("times"), 1000)
 		for _, at := range c.Args {
@@ -194,6 +201,7 @@ func (s *scenario) start(c *sebtest.Command) {
 	if n := s.option("run"); n > 0 {
 		cfg.Run = state.Run{Node: record.ID{byte(n)}, ID: record.ID{byte(n)}}
 	}
+	_, caches := c.Option("cached")
 	journals, _ := c.Option("journals")
 	cfg.Journals = journals != ""
 	_, old := c.Option("level")
@@ -201,7 +209,7 @@ func (s *scenario) start(c *sebtest.Command) {
 	if first && old {
 		s.objects = oldBucket(s.t)
 	}
-	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), onEffect: s.effect, noOwn: journals == "refused"}
+	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), onEffect: s.effect, noOwn: journals == "refused", caches: caches}
 	if s.bench != nil {
 		b.now = s.now
 	}
@@ -356,8 +364,16 @@ func (s *scenario) request(at string, take bool) (e core.Effect, open bool) {
 
 // honest answers like a correct store that may have damaged objects and has no garbage.
 func (s *scenario) honest(e core.Effect) {
-	if e.Kind == core.EffCollect {
+	switch e.Kind {
+	case core.EffCollect:
 		s.step(&core.Event{Kind: core.EvCollected, Op: e.Op, Outcome: core.OutcomeOK})
+		return
+	case core.EffScrub:
+		need := core.NewNeeded(e.View, e.Key)
+		for key := range s.objects {
+			need.See(key)
+		}
+		s.step(&core.Event{Kind: core.EvScrubbed, Op: e.Op, Outcome: core.OutcomeOK, Names: need.Missing(16)})
 		return
 	}
 	if at := position(e.Key); s.damaged[at] > 0 && (e.Kind == core.EffGetSlot || e.Kind == core.EffGetSnapshot) {
@@ -365,9 +381,9 @@ func (s *scenario) honest(e core.Effect) {
 		s.fail(e, core.OutcomeCorrupt)
 		return
 	}
-	if body := s.cached[e.Key]; e.Kind == core.EffGetSlot && body != nil && s.objects[e.Key] == nil {
-		s.objects[e.Key] = body
-		defer delete(s.objects, e.Key)
+	if body := s.cached[e.Key]; e.Kind == core.EffGetSlot && s.caches && !e.Direct && body != nil {
+		s.step(&core.Event{Kind: core.EvSlot, Op: e.Op, Outcome: core.OutcomeOK, Slot: decode(s.t, body)})
+		return
 	}
 	s.answer(e)
 }
@@ -485,6 +501,7 @@ func (s *scenario) asked(e core.Effect) {
 		core.EffGetMeta: "get meta", core.EffPutMeta: "put meta", core.EffList: "list " + e.Prefix, core.EffGetSnapshot: "get",
 		core.EffGetSlot: "get slot", core.EffNonce: "draw nonce", core.EffPutSeal: "put SEAL", core.EffPutData: "put DATA",
 		core.EffCollect: "collect", core.EffPutSnapshot: "put", core.EffOwn: "own epoch " + epoch(e.Key),
+		core.EffScrub: "scrub from",
 	}[e.Kind]
 	if p := position(e.Key); p != "" {
 		line += " " + p
@@ -510,7 +527,7 @@ func (s *scenario) asked(e core.Effect) {
 	if e.Attempt > 0 {
 		line += fmt.Sprintf(", attempt %d after %v", e.Attempt, time.Duration(e.Delay))
 	}
-	if e.Kind == core.EffCollect {
+	if e.Kind == core.EffCollect || e.Kind == core.EffScrub {
 		s.open = append(s.open, e)
 	}
 	id := operation{s.bench, e.Op}

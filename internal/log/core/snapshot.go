@@ -35,6 +35,7 @@ func (c *Core) snapshotAfterCommit(h *record.Head) {
 		c.takeSnapshot()
 	}
 	c.reclaim()
+	c.scrub()
 }
 
 func (c *Core) snapshotDue() bool {

@@ -314,6 +314,8 @@ func (c *Core) findOwnEpoch(from snapName) {
 // becomeLeader is rule R5 (5).
 func (c *Core) becomeLeader() {
 	clear(c.ops)
+	c.beginScrubbing()
+	c.load.stretches = nil
 	c.walk, c.take, c.attempt, c.fed = nil, takeover{}, attempt{}, false
 	if !c.mayJournal() {
 		c.leads(false)
@@ -344,4 +346,5 @@ func (c *Core) leads(journaled bool) {
 	c.emit(Effect{Kind: EffRole, Role: RoleLeader, Epoch: c.committed.Pos.Epoch})
 	c.confirmed()
 	c.snapshotAfterReplay()
+	c.scrub()
 }
