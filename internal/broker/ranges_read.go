@@ -189,6 +189,8 @@ func (p *Piece) fill(body io.Reader, buf []byte) error {
 		return nil
 	case !errors.Is(err, objstore.ErrNoVerdict) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
 		return damaged("object is truncated")
+	case errors.Is(err, objstore.ErrDamaged):
+		return damaged("%w", err)
 	}
 	return &StoreError{"read " + p.Key, err}
 }

@@ -46,11 +46,11 @@ func (c *checker) readMeta(ctx context.Context) error {
 		b, _, err = c.readUpTo(ctx, core.MetaKey, metaMax)
 		return err
 	})
-	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+	missing := errors.Is(err, objstore.ErrNotFound)
+	if err != nil && !missing && !errors.Is(err, record.ErrCorrupt) {
 		return err
 	}
-	missing := err != nil
-	if !missing {
+	if err == nil {
 		if c.cluster, _, err = core.DecodeMeta(b); err == nil {
 			c.verified(int64(len(b)), true)
 			return nil
@@ -176,8 +176,11 @@ func (c *checker) loadSnapshot(ctx context.Context, s snapshotObject) (st *state
 		b, size, err = c.readUpTo(ctx, s.key, state.SnapshotMax)
 		return err
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		st, err = state.DecodeSnapshot(b)
+	case errors.Is(err, record.ErrCorrupt):
+		err = fmt.Errorf("%w: %w", state.ErrSnapshot, err)
 	}
 	return st, max(size, int64(len(b))), err
 }

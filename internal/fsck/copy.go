@@ -406,15 +406,15 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 	b := make([]byte, e.Size)
 	var kind record.Kind
 	err := objstore.Retry(ctx, retryPause, func() error {
-		got, err := c.o.From.Get(ctx, e.Key, objstore.Whole)
+		got, err := c.get(ctx, e.Key, objstore.Whole)
 		if err != nil {
 			return err
 		}
 		defer got.Body.Close()
 		if _, err := io.ReadFull(got.Body, b); err != nil && !ended(err) {
-			return fmt.Errorf("read %s: %w", e.Key, err)
+			return fmt.Errorf("read %s: %w", e.Key, corrupt(err))
 		} else if err != nil || got.Size >= 0 && got.Size != e.Size {
-			return &record.CorruptError{What: "object length", Want: e.Size, Got: got.Size}
+			return &record.CorruptError{What: objectLength, Want: e.Size, Got: got.Size}
 		}
 		kind, err = c.verify(e.Key, b)
 		return err

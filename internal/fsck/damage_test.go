@@ -68,13 +68,13 @@ var damages = []struct {
 		_, end := metaLen(t, read(t, s, key))
 		return one(t, s, key, flip(end+7))
 	}},
-	{"truncated", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+	{"truncated", "corrupt batches", func(t *testing.T, s objstore.Store) []string {
 		return one(t, s, last(withData(t, s)), func(b []byte) []byte { return b[:len(b)-1] })
 	}},
 	{"truncated to nothing", "corrupt object", func(t *testing.T, s objstore.Store) []string {
 		return one(t, s, needed(t, s), func([]byte) []byte { return nil })
 	}},
-	{"longer than it was", "corrupt object", func(t *testing.T, s objstore.Store) []string {
+	{"longer than it was", "corrupt batches", func(t *testing.T, s objstore.Store) []string {
 		return one(t, s, needed(t, s), func(b []byte) []byte { return append(bytes.Clone(b), 0) })
 	}},
 	{"two objects swapped", "wrong object", func(t *testing.T, s objstore.Store) []string {

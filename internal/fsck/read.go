@@ -32,7 +32,7 @@ type object struct {
 	// state records or index are corrupt. Only key and size are then valid. Any other error ends
 	// the run.
 	err error
-	// body is the error of corrupt batches.
+	// body is the error of corrupt or missing batches. A broker replays the object nevertheless.
 	body error
 }
 
@@ -90,14 +90,15 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 	var head [record.HeadSize]byte
 	n, err := io.ReadFull(got.Body, head[:])
 	if err != nil && !ended(err) {
-		return fmt.Errorf("read %s: %w", o.key, err)
+		return fmt.Errorf("read %s: %w", o.key, corrupt(err))
 	}
 	h, err := record.DecodeHead(head[:n])
 	if err != nil {
 		return err
 	}
+	var length error
 	if got.Size >= 0 && uint64(got.Size) != h.ObjectLen {
-		return &record.CorruptError{What: "object length", Want: int64(h.ObjectLen), Got: got.Size}
+		length = &record.CorruptError{What: objectLength, Want: int64(h.ObjectLen), Got: got.Size}
 	}
 	_, _, _, meta, err := record.DecodeMeta(head[:]) // at most ObjectLen
 	if err != nil {
@@ -113,19 +114,36 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 	n = copy(b, head[:])
 	m, err := io.ReadFull(got.Body, b[n:])
 	if err != nil && !ended(err) {
-		return fmt.Errorf("read %s: %w", o.key, err)
+		return fmt.Errorf("read %s: %w", o.key, corrupt(err))
 	}
 	o.size = max(o.size, int64(n+m))
 	if err := o.decodeMeta(b[:n+m]); err != nil {
+		if length != nil && errors.Is(err, record.ErrCorrupt) {
+			return length
+		}
 		return err
 	}
-	err = record.VerifyBody(&o.head, o.index, got.Body, make([]byte, bodyBuffer))
-	if err != nil && !errors.Is(err, record.ErrCorrupt) {
+	err = corrupt(record.VerifyBody(&o.head, o.index, got.Body, make([]byte, bodyBuffer)))
+	switch {
+	case err != nil && !errors.Is(err, record.ErrCorrupt):
 		return fmt.Errorf("read %s: %w", o.key, err)
+	case length != nil && (err == nil || o.size < int64(h.ObjectLen)):
+		o.body = length
+	default:
+		o.size, o.body = int64(h.ObjectLen), err
 	}
-	o.size, o.body = int64(h.ObjectLen), err
 	return nil
 }
+
+// longer reports whether err, of batches, says that an object is longer than its head says. Its
+// batches are whole then.
+func longer(err error) bool {
+	c, ok := errors.AsType[*record.CorruptError](err)
+	return ok && c.What == objectLength && c.Got > c.Want
+}
+
+// objectLength is CorruptError.What of an object whose length is not the one that its head names.
+const objectLength = "object length"
 
 // bodyBuffer is the buffer with which the batches of an object are verified.
 const bodyBuffer = 64 << 10
@@ -184,18 +202,24 @@ func (c *checker) readUpTo(ctx context.Context, key string, limit int64) (b []by
 	defer got.Body.Close()
 	b, err = io.ReadAll(io.LimitReader(got.Body, limit))
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %s: %w", key, err)
+		return nil, 0, fmt.Errorf("read %s: %w", key, corrupt(err))
 	}
 	return b, got.Size, nil
 }
 
-// get is Get of the store. An object that may be in a damaged part of the bucket is corrupt.
+// get is Get of the store, with the error of corrupt.
 func (c *checker) get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	o, err := c.o.Store.Get(ctx, key, r)
-	if errors.Is(err, objstore.ErrDamaged) {
-		err = fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+	return o, corrupt(err)
+}
+
+// corrupt adds record.ErrCorrupt to the errors of an object that may be in a damaged part of the
+// bucket, or that has lost bytes. They do not end a run.
+func corrupt(err error) error {
+	if errors.Is(err, objstore.ErrDamaged) || errors.Is(err, objstore.ErrOutOfRange) {
+		return fmt.Errorf("%w: %w", record.ErrCorrupt, err)
 	}
-	return o, err
+	return err
 }
 
 // list calls f with every object whose key begins with prefix and sorts behind after, until f

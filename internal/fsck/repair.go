@@ -212,6 +212,9 @@ func (c *checker) settle() {
 			continue
 		}
 		text := s.err.Error()
+		if s.body && longer(s.err) {
+			text, lost = text+"; every record can be read", nil
+		}
 		if onWay {
 			text += "; no broker goes past it"
 			if s.at.Less(c.st.Pos) {

@@ -89,6 +89,9 @@ func (c *checker) scanObject(ctx context.Context, key string, topic record.ID) (
 	var index []record.IndexEntry
 	for size := int64(64 << 10); ; {
 		b, err := c.part(ctx, key, objstore.Range{Length: size})
+		if errors.Is(err, record.ErrCorrupt) {
+			return "", nil
+		}
 		if err != nil {
 			return "", err
 		}
@@ -117,7 +120,7 @@ func (c *checker) scanObject(ctx context.Context, key string, topic record.ID) (
 			})
 		}
 		c.memory.give(int64(e.Len))
-		if err != nil {
+		if err != nil && !errors.Is(err, record.ErrCorrupt) {
 			return "", err
 		}
 	}
@@ -126,13 +129,13 @@ func (c *checker) scanObject(ctx context.Context, key string, topic record.ID) (
 
 func (c *checker) part(ctx context.Context, key string, r objstore.Range) (b []byte, err error) {
 	err = objstore.Retry(ctx, retryPause, func() error {
-		o, err := c.o.Store.Get(ctx, key, r)
+		o, err := c.get(ctx, key, r)
 		if err != nil {
 			return err
 		}
 		defer o.Body.Close()
 		b, err = io.ReadAll(io.LimitReader(o.Body, r.Length))
-		return err
+		return corrupt(err)
 	})
 	return b, err
 }

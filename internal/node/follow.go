@@ -90,8 +90,12 @@ func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
 			buf = &fresh
 		}
 		data := (*buf)[:c.Size]
-		if _, err := c.Section.File.ReadAt(data, c.Section.Off); err != nil {
-			return follow.Batches{}, fmt.Errorf("%w: read: %w", broker.ErrStoreUnavailable, err)
+		if _, err := io.ReadFull(c.Section, data); err != nil {
+			class := broker.ErrStoreUnavailable
+			if errors.Is(err, objstore.ErrDamaged) {
+				class = broker.ErrCorrupt
+			}
+			return follow.Batches{}, fmt.Errorf("%w: read: %w", class, err)
 		}
 		return follow.Batches{Parts: [][]byte{data}, Free: func() {
 			f.Release()

@@ -174,8 +174,11 @@ func (d *Disk) getJournal(j *journal.Journal, key string, r Range) (Object, erro
 	if err != nil {
 		return Object{}, d.journalVerdict(err)
 	}
-	if place.Size < 0 {
+	switch {
+	case place.Size < 0:
 		return d.getFile(place.Name, r)
+	case place.Offset == 0: // a journal file begins with a head
+		return d.getLarge(place, r)
 	}
 	offset, length, err := r.Clip(place.Size)
 	if err != nil {
@@ -185,8 +188,26 @@ func (d *Disk) getJournal(j *journal.Journal, key string, r Range) (Object, erro
 	if err != nil {
 		return Object{}, readVerdict(err)
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return Object{}, errors.Join(readVerdict(err), f.Close())
+	}
 	s := &Section{File: f, Off: place.Offset + offset, Len: length, release: func() error { return d.handles.put(place.Name, f) }}
+	if end := place.Offset + place.Size; info.Size() < end {
+		err := fmt.Errorf("%w: %s has %d bytes, and the object ends at byte %d", ErrDamaged, place.Name, info.Size(), end)
+		return Object{}, errors.Join(err, s.Close())
+	}
 	return Object{Size: place.Size, Body: s}, nil
+}
+
+// getLarge opens a range of the file of a large object. A damaged file has the size that it has, so
+// that the bytes that are left can be read, as those of an object in a file of its own.
+func (d *Disk) getLarge(place journal.Place, r Range) (Object, error) {
+	o, err := d.getFile(place.Name, r)
+	if errors.Is(err, ErrOutOfRange) && r.Offset < place.Size {
+		err = fmt.Errorf("%w: %s should have %d bytes: %w", ErrDamaged, place.Name, place.Size, err)
+	}
+	return o, err
 }
 
 // deleteJournal is Delete of names in a claimed folder.

@@ -102,23 +102,6 @@ func throughTCP(t *testing.T, r io.Reader) []byte {
 	return <-received
 }
 
-func TestDiskShrunkenFileIsNoVerdict(t *testing.T) {
-	dir := t.TempDir()
-	d := openDisk(t, dir, objstore.DiskOptions{})
-	for _, read := range []func(io.Reader) error{
-		func(r io.Reader) error { _, err := io.ReadAll(r); return err },
-		func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err },
-	} {
-		must.NoError(t, d.Put(t.Context(), "k", objstore.NewBody(make([]byte, 10_000))))
-		o := must.Get(d.Get(t.Context(), "k", objstore.Whole))(t)
-		must.NoError(t, os.Truncate(filepath.Join(dir, "k"), 5000))
-		if err := read(o.Body); !errors.Is(err, objstore.ErrNoVerdict) || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("got %v", err)
-		}
-		must.NoError(t, errors.Join(o.Body.Close(), d.Delete(t.Context(), "k")))
-	}
-}
-
 // TestDiskFoldersComeAndGo lets puts race with deletes that remove their empty folders.
 func TestDiskFoldersComeAndGo(t *testing.T) {
 	dir := t.TempDir()

@@ -34,14 +34,23 @@ var (
 	ErrRefused = errors.New("store refused the request")
 )
 
-// ErrDamaged: a file of the store is damaged, and the object may have been in it. It also matches
-// ErrRefused.
+// ErrDamaged: a file of the store is damaged, and the object may have been in it, or bytes of the
+// object are missing. It also matches ErrRefused.
 var ErrDamaged = &damaged{}
 
 type damaged struct{}
 
 func (*damaged) Error() string        { return "the bucket is damaged" }
 func (*damaged) Is(target error) bool { return target == ErrRefused }
+
+// ErrOutOfRange: a range begins at or behind the end of its object. It is damage if the object should
+// be longer. It also matches ErrRefused.
+var ErrOutOfRange = &outOfRange{}
+
+type outOfRange struct{}
+
+func (*outOfRange) Error() string        { return "the range is not in the object" }
+func (*outOfRange) Is(target error) bool { return target == ErrRefused }
 
 type throttled struct{}
 
@@ -69,8 +78,8 @@ func NewBody(parts ...[]byte) Body {
 }
 
 // Range is a part of an object: Length bytes from Offset. Length < 0 reads to the end. A range
-// beyond the end returns the existing bytes. ErrRefused: a negative offset, an offset above zero at
-// or beyond the end, and a length of zero, which S3 cannot express.
+// beyond the end returns the existing bytes. ErrOutOfRange: an offset above zero at or beyond the
+// end. ErrRefused: a negative offset, and a length of zero, which S3 cannot express.
 type Range struct {
 	Offset int64
 	Length int64
@@ -105,9 +114,9 @@ type Store interface {
 	// Put stores body under key if no object has that key. nil means durable.
 	// Errors: ErrExists, ErrNoVerdict (ErrThrottled), ErrRefused.
 	Put(ctx context.Context, key string, body Body) error
-	// Get opens a range of an object. Reading Body may fail with ErrNoVerdict. On S3 ctx also
-	// governs that reading: it must live until Body is closed. Errors: ErrNotFound, ErrNoVerdict,
-	// ErrRefused.
+	// Get opens a range of an object. Reading Body may fail with ErrNoVerdict, and on a disk with
+	// ErrDamaged. On S3 ctx also governs that reading: it must live until Body is closed. Errors:
+	// ErrNotFound, ErrNoVerdict, ErrRefused (ErrOutOfRange, ErrDamaged).
 	Get(ctx context.Context, key string, r Range) (Object, error)
 	// List returns names in ascending byte order, and whether more follow. It shows every Put that
 	// was answered before List began.
@@ -251,7 +260,8 @@ type Section struct {
 	done    bool
 }
 
-// Read implements io.Reader. A file that is shorter than it was when opened gives ErrNoVerdict.
+// Read implements io.Reader. A file that is shorter than it was when opened gives ErrDamaged: a file
+// of a bucket never shrinks, and a deleted one keeps its bytes while it is open.
 func (s *Section) Read(p []byte) (int, error) {
 	left := s.Len - s.read
 	if left <= 0 {
@@ -290,6 +300,9 @@ func (s *Section) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (s *Section) broken(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("read %s: %w: the file ends before byte %d", s.File.Name(), ErrDamaged, s.Off+s.Len)
+	}
 	return fmt.Errorf("read %s: %w: %w", s.File.Name(), ErrNoVerdict, err)
 }
 
@@ -376,7 +389,7 @@ func (r Range) Clip(size int64) (offset, length int64, err error) {
 		return 0, 0, err
 	}
 	if r.Offset > 0 && r.Offset >= size {
-		return 0, 0, fmt.Errorf("%w: range starts at %d, object has %d bytes", ErrRefused, r.Offset, size)
+		return 0, 0, fmt.Errorf("%w: range starts at %d, object has %d bytes", ErrOutOfRange, r.Offset, size)
 	}
 	length = size - r.Offset
 	if r.Length > 0 {

@@ -120,6 +120,9 @@ func ranges(t *testing.T, s objstore.Store) {
 	for _, r := range []objstore.Range{{Offset: size, Length: 1}, {Offset: size, Length: -1}, {Offset: 1 << 40, Length: -1}, {Offset: -1, Length: 3}, {Offset: 3}, {}} {
 		_, _, err := get(within(t), s, "r", r)
 		wantError(t, err, objstore.ErrRefused)
+		if errors.Is(err, objstore.ErrOutOfRange) != (r.Offset >= size) {
+			t.Fatalf("%+v: %v", r, err)
+		}
 	}
 }
 

@@ -132,6 +132,9 @@ func (s *Snapshots) get(ctx context.Context, key string, bytesMax int, dst []byt
 		}
 		return nil
 	})
+	if errors.Is(err, objstore.ErrDamaged) {
+		err = damaged("%w", err)
+	}
 	return b, err
 }
 

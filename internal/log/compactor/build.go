@@ -197,8 +197,8 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 			n++
 		}
 		if err := m.copySpan(ctx, f, key, pieces[:n], end); err != nil {
-			if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, objstore.ErrDamaged) || errors.Is(err, io.EOF) {
-				for _, p := range pieces[:n] { // missing or truncated: a retry will not help
+			if gone(err) {
+				for _, p := range pieces[:n] {
 					m.bad[p.r.Source()] = struct{}{}
 				}
 			}
@@ -208,6 +208,16 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 		pieces = pieces[n:]
 	}
 	return nil
+}
+
+// gone reports whether an object is missing or has lost bytes, so that a retry does not help. A body
+// that was cut off in transit is no verdict.
+func gone(err error) bool {
+	is := func(target error) bool { return errors.Is(err, target) }
+	if is(objstore.ErrNoVerdict) {
+		return false
+	}
+	return is(objstore.ErrNotFound) || is(objstore.ErrDamaged) || is(objstore.ErrOutOfRange) || is(io.EOF) || is(io.ErrUnexpectedEOF)
 }
 
 func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []piece, end int64) error {
@@ -235,16 +245,15 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 	return nil
 }
 
-// copyStream copies the next range of a stream. A stream that ends early is io.EOF.
+// copyStream copies the next range of a stream. A stream that ends early is io.EOF or
+// io.ErrUnexpectedEOF.
 func (m *Merger) copyStream(f *os.File, from io.Reader, p *piece) error {
 	if p.r.Len > smallMax {
 		_, err := io.CopyN(io.NewOffsetWriter(f, p.from), from, int64(p.r.Len))
 		return err
 	}
 	b := m.small[:p.r.Len]
-	if _, err := io.ReadFull(from, b); errors.Is(err, io.ErrUnexpectedEOF) {
-		return io.EOF
-	} else if err != nil {
+	if _, err := io.ReadFull(from, b); err != nil {
 		return err
 	}
 	return p.write(f, b)

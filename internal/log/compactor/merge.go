@@ -330,7 +330,7 @@ func (m *Merger) purge(ctx context.Context, cfg pack.Config, view *state.State, 
 			continue
 		}
 		dead, err := m.hasDead(ctx, view, id, key)
-		if err != nil && !errors.Is(err, record.ErrCorrupt) {
+		if err != nil && !errors.Is(err, record.ErrCorrupt) && !errors.Is(err, objstore.ErrDamaged) {
 			return false, fmt.Errorf("purge: read %s: %w", key, err)
 		}
 		if p.pure[id] = struct{}{}; !dead {

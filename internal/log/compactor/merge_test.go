@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -181,37 +182,83 @@ func TestMergingFreesObjects(t *testing.T) {
 	w.check(t, b)
 }
 
-// TestDamagedSourceIsNotMoved checks that other ranges are merged around it and that it is not
-// deleted.
+// TestDamagedSourceIsNotMoved checks that other ranges are merged around an object that is damaged or
+// has lost bytes, that it is tried once, and that it is not deleted.
 func TestDamagedSourceIsNotMoved(t *testing.T) {
+	for name, damage := range map[string]func(b []byte) []byte{
+		"a flipped bit":  func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+		"without a byte": func(b []byte) []byte { return b[:len(b)-1] },
+		"without data":   func(b []byte) []byte { return b[:record.HeadSize] },
+		"empty":          func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := objstore.NewMemory()
+			b := openBroker(t, store)
+			w := written{}
+			w.write(t, b, 30)
+			v := b.View()
+			bad := v.TopicByName("t2").Partitions.At(0).Ranges[2]
+			key := v.RangeKey(&bad)
+			obj := must.Get(store.Get(t.Context(), key, objstore.Whole))(t)
+			body := must.Get(io.ReadAll(obj.Body))(t)
+			must.NoError(t, store.Delete(t.Context(), key))
+			must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(damage(body))))
+			m := newMerger(t, b, store)
+			failures := 0
+			for range 10 {
+				if _, err := m.Once(t.Context()); err != nil {
+					failures++
+				}
+			}
+			check.Equalf(t, failures, 1, "attempts failed")
+			p := b.View().TopicByName("t2").Partitions.At(0)
+			if i := p.Find(bad.Base); i < 0 || p.Ranges[i].Pack || p.Ranges[i].Source() != bad.Source() {
+				t.Errorf("the damaged range moved: %+v", p.Ranges)
+			}
+			if i := p.Find(0); !p.Ranges[i].Pack {
+				t.Errorf("the other ranges did not move: %+v", p.Ranges)
+			}
+			check.Equalf(t, count(t, store, key), 1, "the damaged object was deleted")
+		})
+	}
+}
+
+// cutting ends the first answer for each commit object early, without a verdict.
+type cutting struct {
+	objstore.Store
+	seen map[string]bool
+}
+
+func (s *cutting) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	obj, err := s.Store.Get(ctx, key, r)
+	if err == nil && !s.seen[key] && strings.Contains(key, "/wal/") {
+		s.seen[key] = true
+		cut := fmt.Errorf("%w: %w", objstore.ErrNoVerdict, io.ErrUnexpectedEOF)
+		obj.Body = io.NopCloser(io.MultiReader(io.LimitReader(obj.Body, 10), iotest.ErrReader(cut)))
+	}
+	return obj, err
+}
+
+// TestBodyCutOffInTransitIsRetried checks that an answer that ends early is no damage of the object.
+func TestBodyCutOffInTransitIsRetried(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBroker(t, store)
 	w := written{}
 	w.write(t, b, 30)
-	v := b.View()
-	bad := v.TopicByName("t2").Partitions.At(0).Ranges[2]
-	key := v.RangeKey(&bad)
-	obj := must.Get(store.Get(t.Context(), key, objstore.Whole))(t)
-	body := must.Get(io.ReadAll(obj.Body))(t)
-	body[len(body)-1] ^= 1
-	must.NoError(t, store.Delete(t.Context(), key))
-	must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(body)))
-	m := newMerger(t, b, store)
-	failures := 0
-	for range 10 {
-		if _, err := m.Once(t.Context()); err != nil {
-			failures++
+	s := &cutting{Store: store, seen: map[string]bool{}}
+	m := newMerger(t, b, s)
+	for range 100 { // each fails until the answers for its objects are whole
+		_, _ = m.Once(t.Context())
+	}
+	check.Equalf(t, len(s.seen) >= 30, true, "objects were cut off")
+	for _, topic := range b.View().Topics() {
+		for _, r := range topic.Partitions.At(0).Ranges {
+			if !r.Pack {
+				t.Errorf("%s: the range at %d was not merged", topic.Name, r.Base)
+			}
 		}
 	}
-	check.Equalf(t, failures, 1, "attempts failed")
-	p := b.View().TopicByName("t2").Partitions.At(0)
-	if i := p.Find(bad.Base); i < 0 || p.Ranges[i].Pack || p.Ranges[i].Source() != bad.Source() {
-		t.Errorf("the damaged range moved: %+v", p.Ranges)
-	}
-	if i := p.Find(0); !p.Ranges[i].Pack {
-		t.Errorf("the other ranges did not move: %+v", p.Ranges)
-	}
-	check.Equalf(t, count(t, store, key), 1, "the damaged object was deleted")
+	w.check(t, b)
 }
 
 // flipping damages the last byte of the first answer for each commit object.

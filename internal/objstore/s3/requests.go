@@ -375,6 +375,8 @@ func (x *exchange) class() error {
 		return objstore.ErrThrottled
 	case doubtCodes[x.code]:
 		return objstore.ErrNoVerdict
+	case x.op == opGet && x.status == http.StatusRequestedRangeNotSatisfiable:
+		return objstore.ErrOutOfRange
 	case refusalCodes[x.code]:
 		return objstore.ErrRefused
 	}
