@@ -115,6 +115,14 @@ func (m *Mark) write(record []byte) (err error) {
 	return nil
 }
 
+// Encode returns what Set writes for the record with a sequence number, and where, for a file that is not
+// mapped.
+func Encode(sequence uint64, record []byte) (b []byte, offset int64) {
+	b = make([]byte, headBytes+len(record))
+	encode(b, sequence, record)
+	return b, int64(sequence % 2 * slotBytes)
+}
+
 // Sync makes the record of every Set that has returned durable.
 func (m *Mark) Sync() error {
 	m.syncing.RLock()
