@@ -18,7 +18,7 @@ var Names = []string{
 	"disk.created", "disk.written", "disk.synced", "disk.moved", "disk.put", "disk.folder", "disk.deleted",
 	"disk.stage.created", "disk.stage.written", "disk.stage.synced",
 	// a journal of a bucket in a folder
-	"journal.claimed", "journal.folder", "journal.prepared", "journal.written", "journal.synced", "journal.looked", "journal.decided",
+	"journal.claimed", "journal.folder", "journal.prepared", "journal.written", "journal.synced", "journal.looked", "journal.recorded", "journal.decided",
 	"journal.left", "journal.next", "journal.marked", "journal.ended", "journal.gone", "journal.removed",
 	// the stop
 	"stop.begun", "stop.flushed",

@@ -34,6 +34,11 @@ func (d *damagedJournal) flip(name string, offset int64) {
 	must.NoError(d.t, errors.Join(check.Err(f.WriteAt(b, offset)), f.Close()))
 }
 
+func (d *damagedJournal) remove(name string) {
+	d.t.Helper()
+	must.NoError(d.t, os.RemoveAll(d.file(name)))
+}
+
 func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
 	d := &damagedJournal{t: t, dir: memory(t), folder: "wal/1-a", ended: ended}
 	store := must.Get(objstore.OpenDisk(d.dir, objstore.DiskOptions{NoSync: true}))(t)
@@ -80,6 +85,9 @@ const (
 	claimFile  = "wal/1-a"
 	endFile    = "wal/1-a+late/+end"
 	batchBytes = 8192
+
+	positionFile = "wal/1-a+position"
+	lastDamaged  = firstFile + ": 8192 bytes at offset 73728 are damaged: the journal was stored to file 1 offset 81920"
 )
 
 var damageCases = map[string]damageCase{
@@ -111,14 +119,20 @@ var damageCases = map[string]damageCase{
 		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes) }, lost: []int{9}, only: "ended",
 		reported: firstFile + ": 8192 bytes at offset 73728 are damaged",
 	},
-	"the last head, without an end": { // the only silent loss: it looks like a torn write
-		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes) }, absent: []int{9}, only: "running", whole: true,
+	"the last head, without an end": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes) }, lost: []int{9}, only: "running", reported: lastDamaged,
+	},
+	"the last head, without a position": { // of an older version; it looks like a torn write
+		spoil: func(d *damagedJournal) { d.remove(positionFile); d.flip(firstFile, 9*batchBytes) }, absent: []int{9}, only: "running", whole: true,
 	},
 	"the last body, with an end": {
 		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes+1000) }, wrong: []int{9}, only: "ended", whole: true,
 	},
 	"the last body, without an end": {
-		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes+1000) }, absent: []int{9}, only: "running", whole: true,
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes+1000) }, lost: []int{9}, only: "running", reported: lastDamaged,
+	},
+	"the last body, without a position": {
+		spoil: func(d *damagedJournal) { d.remove(positionFile); d.flip(firstFile, 9*batchBytes+1000) }, absent: []int{9}, only: "running", whole: true,
 	},
 	"the file is cut off": {
 		spoil: func(d *damagedJournal) {
@@ -265,13 +279,24 @@ func TestOwnerFindsDamage(t *testing.T) {
 	mustPut(t, owner, d.key(10), d.value(1))
 }
 
-// TestDamagedClaimBeforeAnyObject: nothing names the run of the journal, so everything may be lost.
+// TestDamagedClaimBeforeAnyObject: the position file names the run, and says that nothing is lost.
 func TestDamagedClaimBeforeAnyObject(t *testing.T) {
+	d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a"}
+	own(t, openDisk(t, d.dir, objstore.DiskOptions{NoSync: true}), d.folder)
+	d.flip(claimFile, 20)
+	s := openDisk(t, d.dir, objstore.DiskOptions{NoSync: true})
+	check.ErrorIs(t, check.Err(s.Get(t.Context(), d.key(0), objstore.Whole)), objstore.ErrNotFound)
+	d.reports(s, claimFile+": claim is damaged: its content is invalid")
+}
+
+// TestDamagedClaimWithoutAPosition: nothing names the run of the journal, so everything may be lost.
+func TestDamagedClaimWithoutAPosition(t *testing.T) {
 	dir := t.TempDir()
 	owner := openDisk(t, dir, objstore.DiskOptions{NoSync: true})
 	own(t, owner, "wal/1-a")
 	d := &damagedJournal{t: t, dir: dir, folder: "wal/1-a"}
-	d.flip("wal/1-a", 20)
+	d.flip(claimFile, 20)
+	d.remove(positionFile)
 	s := openDisk(t, dir, objstore.DiskOptions{Existing: true, NoSync: true})
 	check.ErrorIs(t, check.Err(s.Get(t.Context(), "wal/1-a/0", objstore.Whole)), objstore.ErrDamaged)
 	wantKeys(t, s, "")

@@ -250,10 +250,14 @@ func (w *diskWalk) journal(j *journal.Journal, folder string) error {
 	return nil
 }
 
-// hasJournal reports whether a folder has journal files. It has them without a claim if the claim was
-// lost.
+// hasJournal reports whether a folder has journal files, or had them and they were lost. It has them
+// without a claim if the claim was lost.
 func (d *Disk) hasJournal(folder string) bool {
-	exists, err := diskFiles{d}.Exists(journal.Files(folder))
+	return d.exists(journal.Files(folder)) || d.exists(journal.PositionFile(folder))
+}
+
+func (d *Disk) exists(name string) bool {
+	exists, err := diskFiles{d}.Exists(name)
 	return exists && err == nil
 }
 
@@ -270,8 +274,7 @@ func (d *Disk) isClaim(name string, size int64) bool {
 	if _, ok := journal.DecodeClaim(content); ok || d.hasJournal(name) {
 		return true
 	}
-	ended, err := diskFiles{d}.Exists(journal.Late(name))
-	return ended && err == nil
+	return d.exists(journal.Late(name))
 }
 
 // Damage implements DamageFinder.
@@ -285,16 +288,21 @@ func (d *Disk) Damage(ctx context.Context, prefix string) ([]Damage, error) {
 			return writeVerdict(err)
 		case ctx.Err() != nil:
 			return Alive(ctx, "walk")
-		case !e.IsDir() || name == ".":
-			return nil
 		}
 		folder, is := strings.CutSuffix(name, journal.Files(""))
+		if !is || !e.IsDir() { // a position file without a folder shows that the folder was lost
+			folder, is = strings.CutSuffix(name, journal.PositionFile(""))
+			is = is && e.Type().IsRegular() && !d.exists(journal.Files(folder))
+		}
 		if is && strings.HasPrefix(folder+"/", prefix) {
 			found, err := d.damageOf(folder)
 			all = append(all, found...)
 			if err != nil {
 				return err
 			}
+		}
+		if !e.IsDir() || name == "." {
+			return nil
 		}
 		if strings.Contains(path.Base(name), "+") || !hasPrefixEitherWay(name+"/", prefix) {
 			return fs.SkipDir

@@ -48,8 +48,8 @@ type object struct {
 //	D4  a deleted name comes back only after a power failure, also when it was put again meanwhile
 //	D5  a Put needs no step of another process, and no process waits without end
 //	D6  after a failed write or sync of its journal a process acknowledges nothing with it
-//	D7  after a flipped bit an acknowledged name is found, or an error names the damage; nothing else
-//	    is called damage
+//	D7  after a flipped bit, or in a file that was cut off or cleared, an acknowledged name is found, or an
+//	    error names the damage; nothing else is called damage
 type checker struct {
 	w       *World
 	objects map[string]*object // by folder and name

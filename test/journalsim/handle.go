@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/watermark"
 )
 
 // handle is an open file.
@@ -154,4 +155,39 @@ func (w *World) cuts(name string, off int64, b []byte) [][]byte {
 		}
 	}
 	return parts
+}
+
+// openMark is an open watermark. Its writes are in the page cache at once, and no process syncs them: the disk
+// writes them back at any time.
+type openMark struct {
+	p        *Process
+	n        *inode
+	name     string
+	sequence uint64
+	closed   bool
+}
+
+var _ journal.Mark = (*openMark)(nil)
+
+// Set implements journal.Mark. A process can be killed after any byte.
+func (m *openMark) Set(record []byte) error {
+	m.sequence++
+	b, off := watermark.Encode(m.sequence, record)
+	for _, part := range m.p.w.cuts(m.name, off, b) {
+		if err := m.p.change("set %s at %d, %d bytes", m.name, off, len(part)); err != nil {
+			return err
+		}
+		if m.closed && !m.p.dead {
+			m.p.w.failf("process %d sets %s after closing it", m.p.id, m.name)
+		}
+		m.n.write(part, off)
+		off += int64(len(part))
+	}
+	return nil
+}
+
+// Close implements journal.Mark.
+func (m *openMark) Close() error {
+	m.closed = true
+	return nil
 }

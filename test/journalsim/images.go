@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/watermark"
 )
 
 // An image is what a power failure after a step may leave. The images of a run are checked without a
@@ -78,8 +79,8 @@ func (w *World) still(d *Disk) *World {
 	return v
 }
 
-// flips flips single bits in images of the disk without loss. A name that is known must be found, or
-// something must say that the journal is damaged.
+// flips damages images of the disk without loss: it flips single bits, cuts files off, clears them from an
+// offset on, or removes them. A name that is known must be found, or something must say that the journal is damaged.
 func (w *World) flips(n int) {
 	whole := w.disk.fail(&kept{})
 	files := map[string]*inode{}
@@ -105,7 +106,16 @@ func (w *World) flips(n int) {
 	}
 }
 
-// flip checks one flipped bit.
+// Kinds of damage.
+const (
+	flippedBit = iota
+	cutOff
+	cleared
+	removed // the last file of a journal without an end
+	damages
+)
+
+// flip checks one flipped bit, or a file that ends at an offset, has zeros from there on, or is gone.
 func (w *World) flip(whole *Disk, name string, at int64) {
 	w.stats.Flips++
 	d := whole.fail(&kept{})
@@ -114,19 +124,21 @@ func (w *World) flip(whole *Disk, name string, at int64) {
 		w.failf("simulator: %w", err)
 		return
 	}
-	i := at / sectorBytes
-	s := make(sector, sectorBytes)
-	if c := n.cells[i]; c != nil {
-		copy(s, c.cache)
+	kind := max(flippedBit, w.draw.IntN(damages+3)-3)
+	if kind == removed {
+		_ = d.unlink(name)
+	} else {
+		w.spoil(n, kind, at)
 	}
-	s[at%sectorBytes] ^= 1 << w.draw.IntN(8)
-	n.cells[i] = &cell{cache: s, disk: durable(s)}
-
 	folder, _, _ := strings.Cut(name, "+")
 	if strings.Count(folder, "/") != 1 {
 		folder = dirOf(name) // a plain file
 	}
-	if file, last := w.lastBatch(whole, folder); file == name && at >= last {
+	file, last := w.lastBatch(whole, folder)
+	switch stored := file == name && proven(whole, folder, name, last); {
+	case kind == removed && !stored:
+		return // it cannot be told from a file whose objects were deleted
+	case file == name && (at >= last && kind == flippedBit || kind == cleared) && !stored:
 		return // it cannot be told from a batch that was not finished
 	}
 	v := w.still(d)
@@ -134,10 +146,46 @@ func (w *World) flip(whole *Disk, name string, at int64) {
 	for round := range 3 {
 		v.flipped(v.start(), folder, name, round)
 		if v.err != nil {
-			w.failf("bit flipped in %s at %d, round %d: %w", name, at, round, v.err)
+			w.failf("%s %s at %d, round %d: %w", name, []string{"has a flipped bit", "is cut off", "is cleared", "is removed"}[kind], at, round, v.err)
 			return
 		}
 	}
+}
+
+// spoil changes a file of an image.
+func (w *World) spoil(n *inode, kind int, at int64) {
+	for i := range n.cells {
+		if kind != flippedBit && i > at/sectorBytes {
+			delete(n.cells, i)
+		}
+	}
+	s := make(sector, sectorBytes)
+	if c := n.cells[at/sectorBytes]; c != nil {
+		copy(s, c.cache)
+	}
+	switch kind {
+	case flippedBit:
+		s[at%sectorBytes] ^= 1 << w.draw.IntN(8)
+	case cutOff:
+		n.size = durable(at)
+		clear(s[at%sectorBytes:])
+	case cleared:
+		clear(s[at%sectorBytes:])
+	}
+	n.cells[at/sectorBytes] = &cell{cache: s, disk: durable(s)}
+}
+
+// proven reports whether the position file of a journal says that the batch at an offset was stored. A
+// power failure can lose what it says.
+func proven(d *Disk, folder, file string, batch int64) bool {
+	n, err := d.lookup(journal.PositionFile(folder))
+	if err != nil {
+		return false
+	}
+	content := make([]byte, n.size.last())
+	record, ok := watermark.Decode(content[:n.read(content, 0)])
+	return ok && strings.HasSuffix(file, fmt.Sprintf("/%08d", binary.LittleEndian.Uint64(record[16:]))) &&
+		int64(binary.LittleEndian.Uint64(record[24:])) > batch
 }
 
 // flipped reads all names of a damaged folder as a process that may end the journal (round 1), or

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/watermark"
 )
 
 // Process is a simulated process: its journal.System, and what the scheduler knows of it. Each
@@ -304,6 +305,26 @@ func (p *Process) Open(name string, write bool) (journal.File, error) {
 		return nil, err
 	}
 	return &handle{p: p, n: n, name: name, write: write, errors: n.errors}, nil
+}
+
+// OpenMark implements journal.System: create, write zeros, fdatasync, fsync of the folder. It is called
+// for a new file only, because a folder is claimed once.
+func (p *Process) OpenMark(name string) (journal.Mark, error) {
+	if err := p.allocate("create %s", name); err != nil {
+		return nil, err
+	}
+	n := newFile(p.w.disk.newID())
+	if err := p.w.disk.link(name, n); err != nil {
+		return nil, err
+	}
+	if err := p.allocate("write zeros to %s", name); err != nil {
+		return nil, err
+	}
+	n.size.add(watermark.FileBytes)
+	if err := p.syncFile(n, name); err != nil {
+		return nil, err
+	}
+	return &openMark{p: p, n: n, name: name}, p.syncFolder(dirOf(name))
 }
 
 // Append implements journal.System: open or create, then write.

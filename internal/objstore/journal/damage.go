@@ -13,7 +13,7 @@ type Damage struct {
 	File     string // relative to the root of the bucket
 	Bytes    int64  // of damaged batches, with the zeros between them
 	What     string // "batch", "claim" or "end"
-	Why      string // of a claim or an end
+	Why      string // of a claim or an end, and of batches if it is more than their content
 }
 
 // Loses reports whether objects may be in the part. A claim and an end hold none.
@@ -23,7 +23,11 @@ func (d Damage) Error() string {
 	if !d.Loses() {
 		return fmt.Sprintf("%s: %s is damaged: %s", d.File, d.What, d.Why)
 	}
-	return fmt.Sprintf("%s: %d bytes at offset %d are damaged", d.File, d.Bytes, d.Offset)
+	text := fmt.Sprintf("%s: %d bytes at offset %d are damaged", d.File, d.Bytes, d.Offset)
+	if d.Why != "" {
+		text += ": " + d.Why
+	}
+	return text
 }
 
 // lostError is ErrDamaged with the part that the object may be in.
@@ -91,26 +95,12 @@ func (r *reader) damaged(from, to Position) {
 		return
 	}
 	if size, err := r.j.sys.Size(d.File); err == nil { // else the file was removed meanwhile
-		d.Bytes = size - from.Offset
+		d.Bytes = max(size-from.Offset, BlockBytes) // at least its end mark was there
 		r.damage = append(r.damage, d)
 	}
 	if to.Offset > 0 {
 		r.damaged(Position{File: to.File}, to)
 	}
-}
-
-// endUnnamed ends a journal whose end was named and cannot be read, behind its last batch. Nothing
-// before the end is lost by that. A batch behind the end holds only names that were never answered,
-// and the files that were put after the end replace them.
-func (j *Journal) endUnnamed(r *reader, why error) error {
-	if err := r.tail(); err != nil {
-		return err
-	}
-	if err := r.resync(); err != nil {
-		return err
-	}
-	r.damage = append(r.damage, Damage{File: j.endName(), What: "end", Why: why.Error()})
-	return j.readTo(r, r.pos)
 }
 
 // claimError says why the claim of a folder with journal files cannot be read.
@@ -125,6 +115,10 @@ const claimMissing claimError = "the file is missing"
 func openUnclaimed(sys System, folder string, why error) (*Journal, error) {
 	j := newJournal(sys, folder, Run{})
 	j.damage = []Damage{{File: folder, What: "claim", Why: why.Error()}}
+	e, err := readEvidence(sys, folder)
+	if err != nil {
+		return nil, err
+	}
 	found, err := j.findRun()
 	if err != nil {
 		return nil, err
@@ -135,10 +129,12 @@ func openUnclaimed(sys System, folder string, why error) (*Journal, error) {
 	}
 	switch {
 	case found:
+	case e.valid: // it says how far batches were stored
+		j.run = e.run
 	case len(r.numbers) > 0:
 		r.damaged(Position{File: r.numbers[0]}, Position{File: r.numbers[0] + 1})
 		j.damage = append(j.damage, r.damage...)
-	case why == claimMissing:
+	case why == claimMissing && !e.exists:
 		return j, j.neverClaimed()
 	}
 	return j, nil

@@ -98,10 +98,21 @@ func (j *Journal) sweepDeleting() error {
 			return err
 		}
 	}
+	unneeded := func(f *file) bool { return f.left && f.live == 0 && !j.damagedLocked(f) }
+	j.mu.Lock()
+	some := slices.ContainsFunc(j.files, unneeded)
+	j.mu.Unlock()
+	if !some {
+		return nil
+	}
+	keep, err := j.unpassed()
+	if err != nil {
+		return err
+	}
 	j.mu.Lock()
 	var empty []uint64
 	j.files = slices.DeleteFunc(j.files, func(f *file) bool {
-		if !f.left || f.live > 0 || j.damagedLocked(f) {
+		if f.number >= keep || !unneeded(f) {
 			return false
 		}
 		empty = append(empty, f.number)
@@ -119,37 +130,6 @@ func (j *Journal) sweepDeleting() error {
 		}
 	}
 	return nil
-}
-
-// removeBehind removes the files behind the end, which were prepared or written too late. Errors are
-// ignored: the files only take space.
-func (j *Journal) removeBehind(end Position) {
-	names, _ := j.sys.ReadFolder(Files(j.folder))
-	for _, name := range names {
-		if n, ok := fileNumber(name); ok && n > end.File {
-			_ = j.sys.Remove(j.fileName(n))
-		}
-	}
-}
-
-// truncate cuts the last file at the end, if it has zeros there. Other bytes are a batch that was not
-// finished, or a damaged one, which a person may want to look at. A stopped owner can append one batch
-// behind the end afterwards; it finds the mark before it answers (J4).
-func (j *Journal) truncate(end Position) {
-	name := j.fileName(end.File)
-	if size, err := j.sys.Size(name); err != nil || size <= end.Offset {
-		return
-	}
-	f, err := j.sys.Open(name, false)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	var block [BlockBytes]byte
-	if _, err := f.ReadAt(block[:], end.Offset); err != nil && !errors.Is(err, io.EOF) || block != [BlockBytes]byte{} {
-		return
-	}
-	_ = j.sys.Truncate(name, end.Offset)
 }
 
 func (j *Journal) remove(name string) error {

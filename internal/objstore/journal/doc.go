@@ -33,6 +33,12 @@
 //	    its objects are deleted.
 //	J10 Errors. After a failed write or sync the run stores nothing more.
 //	J11 A clean close ends the journal, so that a damaged last batch can be told from a torn one.
+//	J12 Position. When the first file is durable, the owner makes a position file beside the claim.
+//	    After each look without a mark, and before the answer, it sets there the position behind the
+//	    batch, which survives a kill at once and a power failure about a second later. Readers of a
+//	    journal without an end read it before they read batches. A journal that ends before it, or
+//	    that ends in a missing file or in one without space for an end mark, is damaged. The end is
+//	    then named behind the damage. The position file is removed when the end has a name.
 //
 // # Why J4 and J5 decide alike
 //
@@ -49,8 +55,21 @@
 // # What a reader concludes from the bytes
 //
 // The first place without a valid batch is the end of what was written, or damage. It is damage if
-// a valid batch, a later file with one, or the named end lies behind it. Damage in the last batch of
-// a journal without an end cannot be told from a torn write.
+// a valid batch, a later file with one, the named end or the recorded position lies behind it. What
+// lies behind the recorded position was never answered, so it can be torn.
+//
+// # Why the position is never behind the end
+//
+// The owner sets the position only if it has found no mark after the batch was synced. So every
+// process that names an end has made its mark later, reads the batch, and names the end behind it. The
+// position is also not ahead of the disk: a power failure that keeps the position keeps the batch, which
+// was synced before. It may keep an older position, or none. An older position proves less, and
+// refuses nothing.
+//
+// Without a position, in a journal of an older version, two rules remain. An end mark proves that the
+// next file existed, and no process removes the file in which the batches end before the end has a name. A
+// batch is written only where it fits with an end mark behind it, so a file without that space
+// was cut off. Bytes behind the last batch prove nothing: a power failure may leave any.
 //
 // An owner answers from memory. It does not see what other processes delete before it knows that
 // its journal has ended.

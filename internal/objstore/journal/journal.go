@@ -142,7 +142,24 @@ func Open(sys System, folder string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	e, err := readEvidence(sys, folder)
+	if err != nil {
+		return nil, err
+	}
+	if e.valid && e.run != run {
+		return openMixed(sys, folder, run)
+	}
 	return newJournal(sys, folder, run), nil
+}
+
+// openMixed opens a journal whose claim and position file name different runs: one of them is that of
+// another journal. The batches tell which.
+func openMixed(sys System, folder string, claimed Run) (*Journal, error) {
+	j, err := openUnclaimed(sys, folder, claimError("it names run "+claimed.String()))
+	if err == nil && j.run == claimed {
+		j.damage = nil
+	}
+	return j, err
 }
 
 func newJournal(sys System, folder string, run Run) *Journal {
@@ -166,7 +183,7 @@ func readClaim(sys System, folder string) (Run, error) {
 	}
 	// A claim is durable before the folders of its files exist. If one exists, a look at the claim
 	// that comes later finds it, unless it is damaged.
-	for _, name := range []string{Files(folder), Late(folder)} {
+	for _, name := range []string{Files(folder), PositionFile(folder), Late(folder)} {
 		exists, err := sys.Exists(name)
 		if err != nil {
 			return Run{}, fmt.Errorf("look for %s: %w", name, err)

@@ -28,8 +28,9 @@ type Body struct {
 // then wakes the callers. The first object that arrived meanwhile begins the next flush. So a lone
 // writer never waits for another goroutine.
 type owner struct {
-	writer File // the current file
-	size   int64
+	writer   File // the current file
+	size     int64
+	position Mark // of PositionFile
 
 	// guarded by Journal.mu
 	waiting  []*request
@@ -44,6 +45,7 @@ type owner struct {
 	head   []byte
 	frames []frame
 	parts  [][]byte
+	record []byte
 }
 
 // request is one object on its way into the journal.
@@ -90,8 +92,17 @@ func Claim(sys System, folder string, opt Options) (*Journal, error) {
 		return nil, fmt.Errorf("prepare %s: %w", j.fileName(1), err)
 	}
 	j.files = append(j.files, &file{number: 1})
-	j.own = &owner{writer: w, size: j.opt.FirstBytes, pending: map[string]*request{}}
-	j.own.idle.L = &j.mu
+	o := &owner{writer: w, size: j.opt.FirstBytes, pending: map[string]*request{}}
+	o.idle.L = &j.mu
+	if o.position, err = sys.OpenMark(PositionFile(folder)); err != nil {
+		_ = w.Close()
+		return nil, fmt.Errorf("create %s: %w", PositionFile(folder), err)
+	}
+	if err := j.record(o, j.pos); err != nil {
+		_, _ = w.Close(), o.position.Close()
+		return nil, err
+	}
+	j.own = o
 	j.preparing = newPrepared(j)
 	j.own.next = j.preparing
 	return j, nil
@@ -204,6 +215,9 @@ func (j *Journal) flush(o *owner) {
 	}
 	if err == nil {
 		err = j.look(o)
+	}
+	if err == nil {
+		err = j.record(o, j.pos) // only a flush moves it
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -319,6 +333,15 @@ func (j *Journal) room(o *owner, need int64) (Position, error) {
 		return at, j.failed(o, fmt.Errorf("end of %s: %w", j.fileName(at.File), err))
 	}
 	failpoint.Hit("journal.left")
+	// The position leaves the file too, before the file can be removed.
+	err = j.look(o)
+	if err == nil {
+		err = j.record(o, Position{File: next.number})
+	}
+	if err != nil {
+		_ = next.file.Close()
+		return at, err
+	}
 	_ = o.writer.Close()
 	o.writer, o.size = next.file, next.size
 	failpoint.Hit("journal.next")
@@ -410,7 +433,7 @@ func (j *Journal) nextLocked(o *owner) {
 // disownLocked turns the owner of an ended or failed journal into a reader of it.
 func (j *Journal) disownLocked(o *owner) {
 	o.next.close()
-	_ = o.writer.Close()
+	_, _ = o.writer.Close(), o.position.Close()
 	j.own = nil
 	if j.end != nil {
 		j.leaveLocked()

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-
-	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // searchBytes is how much is read at once in search of a batch behind a damaged one.
@@ -34,18 +32,18 @@ func (j *Journal) refresh() error {
 	}
 	r := j.reader()
 	defer r.close()
-	if err := r.tail(); err != nil {
-		return err
-	}
 	// Damage is older than this process, because both read what the owner writes through one page
 	// cache. So the first look finds it.
-	if !j.looked {
-		if err := r.resync(); err != nil {
-			return err
-		}
-		j.looked = true
+	if j.looked {
+		err = r.tail()
+	} else {
+		err = r.all()
+	}
+	if err != nil {
+		return err
 	}
 	if len(r.found) == 0 && len(r.damage) == 0 {
+		j.looked = true
 		return nil
 	}
 	if marked, err = j.sys.Exists(Late(j.folder)); err != nil {
@@ -87,121 +85,9 @@ func (j *Journal) take(r *reader) error {
 	}
 	j.pos = r.pos
 	j.damage = append(j.damage, r.damage...)
+	j.looked = true
 	r.found, r.damage = nil, nil
 	return nil
-}
-
-// endForeign ends a journal that another process owns or has owned.
-func (j *Journal) endForeign() error {
-	j.scanning.Lock()
-	defer j.scanning.Unlock()
-	if j.Ended() {
-		return nil
-	}
-	return j.endScanning()
-}
-
-// endScanning makes the mark, reads the journal to its last batch, names the end there unless
-// another process has named it, and reads to the named end. The mark is durable before the journal is
-// read, and the last batch is durable before the end is named behind it.
-func (j *Journal) endScanning() error {
-	if err := j.mark(); err != nil {
-		return err
-	}
-	r := j.reader()
-	defer r.close()
-	end, err := j.readEnd()
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := r.tail(); err != nil {
-			return err
-		}
-		if err := r.resync(); err != nil {
-			return err
-		}
-		return j.endAt(r, r.pos)
-	}
-	if errors.Is(err, ErrDamaged) {
-		return j.endUnnamed(r, err)
-	}
-	if err != nil {
-		return err
-	}
-	return j.finish(r, end)
-}
-
-// nameEnd ends the own journal behind its last synced batch. The caller holds the flush.
-func (j *Journal) nameEnd(known Position) error {
-	j.scanning.Lock()
-	defer j.scanning.Unlock()
-	if err := j.mark(); err != nil {
-		return err
-	}
-	return j.endAt(nil, known)
-}
-
-// endAt names the end unless it has a name, and takes the one that was named first.
-func (j *Journal) endAt(r *reader, at Position) error {
-	if err := j.sys.PutFile(j.endName(), encodeEnd(j.run, at)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("put %s: %w", j.endName(), err)
-	}
-	failpoint.Hit("journal.ended")
-	end, err := j.readEnd()
-	if err != nil {
-		return err
-	}
-	return j.finish(r, end)
-}
-
-func (j *Journal) readEnd() (Position, error) {
-	content, err := j.sys.ReadFile(j.endName())
-	if err != nil {
-		return Position{}, fmt.Errorf("read %s: %w", j.endName(), err)
-	}
-	end, ok := decodeEnd(content, j.run)
-	if !ok {
-		return Position{}, fmt.Errorf("%w: not the end of run %s", ErrDamaged, j.run)
-	}
-	return end, nil
-}
-
-// finish makes the index what lies before the end, and frees what is behind it.
-func (j *Journal) finish(r *reader, end Position) error {
-	if err := j.readTo(r, end); err != nil {
-		return err
-	}
-	j.removeBehind(end)
-	j.truncate(end)
-	return nil
-}
-
-// readTo makes the index what lies before the end; r is nil for the owner, which knows its batches.
-func (j *Journal) readTo(r *reader, end Position) error {
-	if r != nil {
-		r.found = slices.DeleteFunc(r.found, func(b *batch) bool { return !b.at.Before(end) })
-		if err := r.until(end); err != nil {
-			return err
-		}
-		if err := j.take(r); err != nil {
-			return err
-		}
-	}
-	j.mu.Lock()
-	for _, key := range j.objects.names(func(o object) bool { return !Position{o.file.number, o.batch}.Before(end) }) {
-		j.dropLocked(key)
-	}
-	if j.own == nil { // else the batch of the running flush is not in the index yet
-		j.leaveLocked()
-	}
-	j.pos, j.end = end, &end
-	j.mu.Unlock()
-	return nil
-}
-
-// leaveLocked notes that nothing is appended to any file. The index has every object before the end.
-func (j *Journal) leaveLocked() {
-	for _, f := range j.files {
-		f.left = true
-	}
 }
 
 // reader reads batches from where the index ends. One reader exists at a time, under
@@ -211,6 +97,7 @@ type reader struct {
 	pos    Position
 	found  []*batch
 	damage []Damage
+	ended  bool // the end had a name, so the last file may be cut off or removed
 
 	file    File // of pos.File; nil if it is not open
 	size    int64
@@ -222,6 +109,14 @@ func (j *Journal) reader() *reader {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return &reader{j: j, pos: j.pos}
+}
+
+// restart forgets what was read.
+func (r *reader) restart() {
+	r.close()
+	r.j.mu.Lock()
+	defer r.j.mu.Unlock()
+	r.pos, r.found, r.damage = r.j.pos, nil, nil
 }
 
 func (r *reader) close() {
@@ -342,6 +237,21 @@ func (r *reader) read(offset, n int64) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", r.j.fileName(r.pos.File), err)
 	}
 	return r.buffer[:got], nil
+}
+
+// all reads a journal without an end to its last batch, and finds all damage.
+func (r *reader) all() error {
+	e, err := readEvidence(r.j.sys, r.j.folder)
+	if err != nil {
+		return err
+	}
+	if err := r.tail(); err != nil {
+		return err
+	}
+	if err := r.resync(); err != nil {
+		return err
+	}
+	return r.judge(e)
 }
 
 // tail reads to the last complete batch and makes it durable. Only the last batch can be

@@ -30,6 +30,9 @@ type System interface {
 	Exists(name string) (bool, error)
 	// Open opens a journal file, for writing too if write is set.
 	Open(name string, write bool) (File, error)
+	// OpenMark opens the watermark of a file, which it creates without a record if necessary. The file and
+	// its name are durable when it returns.
+	OpenMark(name string) (Mark, error)
 	// Append adds bytes to the end of a file, which it creates if necessary. It makes nothing
 	// durable.
 	Append(name string, b []byte) error
@@ -54,6 +57,15 @@ type File interface {
 	// Size is the size of the file.
 	Size() (int64, error)
 	// Close closes the file.
+	Close() error
+}
+
+// Mark is a record that the process advances (package watermark).
+type Mark interface {
+	// Set replaces the record. When it returns nil, other processes read the new one, also if this
+	// process is killed. A power failure may leave an older record, or none.
+	Set(record []byte) error
+	// Close releases the file.
 	Close() error
 }
 
