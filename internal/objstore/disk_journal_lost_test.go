@@ -26,7 +26,10 @@ type unended struct {
 
 const unendedFolder = "wal/1-a"
 
-func newUnended(t *testing.T, objects int) *unended {
+func newUnended(t *testing.T, objects int) *unended { return newLeft(t, objects, false) }
+
+// newLeft is what a process leaves that was killed, or has closed its journal.
+func newLeft(t *testing.T, objects int, closed bool) *unended {
 	t.Helper()
 	from := memoryDir(t)
 	d := tempDisk(t, from)
@@ -34,6 +37,9 @@ func newUnended(t *testing.T, objects int) *unended {
 	ownFor(t, d, unendedFolder)
 	for i := range objects {
 		mustPut(t, d, unendedKey(i), unendedValue(i))
+	}
+	if closed {
+		must.NoError(t, d.Close())
 	}
 	u := (&unended{t: t, dir: from, objects: objects}).copy(t)
 	must.NoError(t, d.Close())
@@ -193,6 +199,36 @@ func TestLossWithoutAPosition(t *testing.T) {
 	})
 	last := u.files[len(u.files)-1]
 	u.lose("the last file is removed", func(u *unended) { must.NoError(t, os.Remove(u.path(last))) })
+}
+
+// TestLostFilesOfAnEndedJournal: the end names a file that is lost. A file whose objects were deleted is
+// not.
+func TestLostFilesOfAnEndedJournal(t *testing.T) {
+	t.Parallel()
+	u := newLeft(t, 16, true)
+	last := u.files[len(u.files)-1]
+	lost := map[string]func(*unended){
+		"the last file is removed": func(u *unended) { must.NoError(t, os.Remove(u.path(last))) },
+		"the folder is removed":    func(u *unended) { must.NoError(t, os.RemoveAll(u.path(journal.Files(unendedFolder)))) },
+	}
+	for what, spoil := range lost {
+		t.Run(what, func(t *testing.T) {
+			d := u.copy(t)
+			spoil(d)
+			d.names(d.open(), "a reader")
+			d.names(d.open(), "another reader")
+		})
+	}
+	d := u.open()
+	var keys []string
+	for i := range u.objects {
+		keys = append(keys, unendedKey(i))
+	}
+	must.NoError(t, d.Delete(t.Context(), keys...))
+	must.ErrorIsf(t, check.Err(os.Stat(u.path(last))), os.ErrNotExist, "the last file without objects")
+	if found, err := u.open().Damage(t.Context(), ""); err != nil || len(found) > 0 {
+		t.Errorf("all objects were deleted: damage %v, %v", found, err)
+	}
 }
 
 // TestHealthyJournalWithoutAnEnd: a killed process leaves no damage, and a cut in unused space is none.

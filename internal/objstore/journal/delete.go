@@ -120,6 +120,9 @@ func (j *Journal) sweepDeleting() error {
 	})
 	j.mu.Unlock()
 	for _, number := range empty {
+		if err := j.leave(number); err != nil {
+			return err
+		}
 		// The file goes first: a file without its tombstones would have all its objects again.
 		if err := j.remove(j.fileName(number)); err != nil {
 			return err

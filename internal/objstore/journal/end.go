@@ -104,6 +104,9 @@ func (j *Journal) finish(r *reader, end Position) error {
 		if err := r.until(end); err != nil {
 			return err
 		}
+		if err := r.findLast(end); err != nil {
+			return err
+		}
 	}
 	if err := j.release(r, end); err != nil {
 		return err
@@ -113,6 +116,58 @@ func (j *Journal) finish(r *reader, end Position) error {
 	}
 	j.removeBehind(end)
 	j.truncate(end)
+	return nil
+}
+
+// lastFile is the number of the file in which a journal ends; 0: no batch is in it.
+func lastFile(end Position) uint64 {
+	if end.Offset == 0 {
+		return 0
+	}
+	return end.File
+}
+
+// emptied is the file that is put before the last file is removed.
+func (j *Journal) emptied() string { return Late(j.folder) + "/+emptied" }
+
+// leave notes durably that the last file is removed because its objects were deleted.
+func (j *Journal) leave(number uint64) error {
+	if end, ended := j.ending(); !ended || number != lastFile(end) {
+		return nil
+	}
+	if err := j.sys.PutFile(j.emptied(), nil); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("put %s: %w", j.emptied(), err)
+	}
+	return nil
+}
+
+// findLast looks for the last file. It is lost if no process has noted that it removes it. Programs
+// that do not write that note removed only files of epochs that a late name has ended.
+func (r *reader) findLast(end Position) error {
+	last := lastFile(end)
+	if last == 0 {
+		return nil
+	}
+	for _, name := range []string{r.j.fileName(last), r.j.emptied()} { // the note comes before the removal
+		exists, err := r.j.sys.Exists(name)
+		if err != nil {
+			return fmt.Errorf("look for %s: %w", name, err)
+		}
+		if exists {
+			return nil
+		}
+	}
+	late, err := r.j.lateKeys("", "")
+	if err != nil || len(late) > 0 {
+		return err
+	}
+	from := Position{File: last}
+	to := Position{File: last, Offset: max(end.Offset, BlockBytes)}
+	if !r.reported(from, to) {
+		r.damage = append(r.damage, Damage{
+			Position: from, File: r.j.fileName(last), Bytes: to.Offset, What: "batch", Why: "the file is missing",
+		})
+	}
 	return nil
 }
 

@@ -122,7 +122,10 @@ func (j *Journal) large(key string) string { return Large(j.folder, key) }
 // Large is the name of the file that a large object of a claimed folder lies in.
 func Large(folder, key string) string { return Files(folder) + "/+large/" + key }
 
-func (j *Journal) endName() string { return Late(j.folder) + "/+end" }
+// EndFile is the name of the file that names the end.
+func EndFile(folder string) string { return Late(folder) + "/+end" }
+
+func (j *Journal) endName() string { return EndFile(j.folder) }
 
 func (j *Journal) fileName(number uint64) string {
 	return fmt.Sprintf("%s/%08d", Files(j.folder), number)
@@ -348,9 +351,17 @@ func (j *Journal) list(prefix, after string, limit int) ([]Entry, error) {
 // Ended reports whether the journal has an end that this process knows. An owner that is ending its
 // journal still answers from memory.
 func (j *Journal) Ended() bool {
+	_, ended := j.ending()
+	return ended
+}
+
+func (j *Journal) ending() (end Position, ended bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.end != nil && j.own == nil
+	if j.end == nil || j.own != nil {
+		return Position{}, false
+	}
+	return *j.end, true
 }
 
 // mark makes the mark, durably.

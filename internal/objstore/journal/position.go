@@ -177,8 +177,11 @@ func (r *reader) reported(from, to Position) bool {
 // unpassed returns the number of the first journal file that may not be removed: the one of the
 // position. The position is durable then, so that the removal does not outlive it.
 func (j *Journal) unpassed() (uint64, error) {
+	if j.Ended() {
+		return math.MaxUint64, nil
+	}
 	e, err := readEvidence(j.sys, j.folder)
-	if err != nil || !e.valid || j.Ended() {
+	if err != nil || !e.valid {
 		return math.MaxUint64, err
 	}
 	f, err := j.sys.Open(PositionFile(j.folder), false)
