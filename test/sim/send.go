@@ -1,10 +1,15 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
+
+// scrubMost bounds how long a comparison of the bucket with a state takes to begin.
+const scrubMost = 10 * time.Second
 
 // send performs a request to the store and delivers its answer.
 func (r *run) send(e core.Effect) {
@@ -56,19 +61,22 @@ func (r *run) send(e core.Effect) {
 		})
 	case core.EffScrub:
 		ev.Kind = core.EvScrubbed
-		s.call(r.n, false, func() core.Outcome {
+		compare := func() core.Outcome {
 			need := core.NewNeeded(e.View, e.Key)
 			for _, name := range s.list("s0", "", 0) {
 				need.See(name)
 			}
 			ev.Names = need.Missing(16)
 			return core.OutcomeOK
-		}, func(o core.Outcome) {
+		}
+		answer := func(o core.Outcome) {
 			if o != core.OutcomeOK {
 				ev.Names = nil
 			}
 			done(core.OutcomeOK)
-		})
+		}
+		// Its pages take a while, in which objects are replaced and collected.
+		w.after(w.upTo(w.lossRand, scrubMost), func() { s.call(r.n, false, compare, answer) })
 	default:
 		s.call(r.n, false, func() core.Outcome {
 			b, ok := r.n.get(&e)

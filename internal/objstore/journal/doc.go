@@ -30,7 +30,8 @@
 //	    it are removed, and zeros behind it are cut off.
 //	J9  Delete appends a tombstone, which it does not sync: after a power failure a deleted object, or
 //	    an older one of its name, may exist again. A file is removed when its run has left it and all
-//	    its objects are deleted.
+//	    its objects are deleted. A note that the last file is removed is durable before, so that a
+//	    file that was lost can be told from it.
 //	J10 Errors. After a failed write or sync the run stores nothing more.
 //	J11 A clean close ends the journal, so that a damaged last batch can be told from a torn one.
 //	J12 Position. When the first file is durable, the owner makes a position file beside the claim.
