@@ -24,9 +24,7 @@ type node struct {
 	accept   bool  // its next run starts with --accept-clock
 	cut      cut   // which messages to and from the store are lost
 
-	folderless bool
-	seen       *core.Seen // content of its data directory
-	copies     map[string][]byte
+	dataDir
 
 	// With cluster.Cores: the number of the start that looks for other brokers, 0: none, and of all;
 	// until when the machine has no power, and until when its broker may be deposed.

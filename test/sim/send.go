@@ -8,9 +8,6 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// scrubMost bounds how long a comparison of the bucket with a state takes to begin.
-const scrubMost = 10 * time.Second
-
 // send performs a request to the store and delivers its answer.
 func (r *run) send(e core.Effect) {
 	w := r.n.w
@@ -60,23 +57,7 @@ func (r *run) send(e core.Effect) {
 			done(core.OutcomeOK)
 		})
 	case core.EffScrub:
-		ev.Kind = core.EvScrubbed
-		compare := func() core.Outcome {
-			need := core.NewNeeded(e.View, e.Key)
-			for _, name := range s.list("s0", "", 0) {
-				need.See(name)
-			}
-			ev.Names = need.Missing(16)
-			return core.OutcomeOK
-		}
-		answer := func(o core.Outcome) {
-			if o != core.OutcomeOK {
-				ev.Names = nil
-			}
-			done(core.OutcomeOK)
-		}
-		// Its pages take a while, in which objects are replaced and collected.
-		w.after(w.upTo(w.lossRand, scrubMost), func() { s.call(r.n, false, compare, answer) })
+		r.scrub(&e, ev, done)
 	default:
 		s.call(r.n, false, func() core.Outcome {
 			b, ok := r.n.get(&e)
@@ -93,6 +74,39 @@ func (r *run) send(e core.Effect) {
 			done(o)
 		})
 	}
+}
+
+// scrubMost bounds how long a comparison of the bucket with a state takes to begin.
+const scrubMost = 10 * time.Second
+
+// scrub compares the bucket with a state. Its pages take a while, in which objects are replaced and
+// collected.
+func (r *run) scrub(e *core.Effect, ev *core.Event, done func(core.Outcome)) {
+	w := r.n.w
+	ev.Kind = core.EvScrubbed
+	compare := func() core.Outcome {
+		need := core.NewNeeded(e.View, e.Key)
+		for _, name := range w.store.list("s0", "", 0) {
+			need.See(name)
+		}
+		ev.Names = need.Missing(16)
+		return core.OutcomeOK
+	}
+	w.after(w.upTo(w.lossRand, scrubMost), func() {
+		w.store.call(r.n, false, compare, func(o core.Outcome) {
+			if o != core.OutcomeOK {
+				ev.Names = nil
+			}
+			done(core.OutcomeOK)
+		})
+	})
+}
+
+// dataDir is the data directory of a node.
+type dataDir struct {
+	folderless bool // there is none
+	seen       *core.Seen
+	copies     map[string][]byte // of slots, by name
 }
 
 // get reads an object, from the copies in the data directory if that has it.

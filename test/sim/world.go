@@ -108,7 +108,7 @@ func (w *simulation) build() {
 		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted, stamped: i >= w.cfg.Topics-w.cfg.Stamped})
 	}
 	for i := range w.cfg.Nodes + w.cfg.Followers {
-		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes, folderless: chance(w.lossRand, w.cfg.Folderless)}
+		n := &node{w: w, id: i, readOnly: i >= w.cfg.Nodes, dataDir: dataDir{folderless: chance(w.lossRand, w.cfg.Folderless)}}
 		w.nodes = append(w.nodes, n)
 		w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
 		w.faultsOf(n)

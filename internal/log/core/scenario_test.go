@@ -121,30 +121,8 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		s.place(c)
 	case "object":
 		s.objects[c.Args[0]] = []byte("x")
-	case "delete":
-		maps.DeleteFunc(s.objects, func(key string, _ []byte) bool {
-			at := position(key)
-			return at == c.Args[0] || strings.HasSuffix(c.Args[0], "*") && strings.HasPrefix(at, strings.TrimSuffix(c.Args[0], "*"))
-		})
-	case "lose":
-		maps.DeleteFunc(s.objects, func(key string, body []byte) bool {
-			lost := slices.Contains(c.Args, position(key))
-			if lost {
-				s.cached[key] = body
-			}
-			return lost
-		})
-	case "truncate":
-		for key, body := range s.objects {
-			if position(key) == c.Args[0] {
-				s.objects[key] = body[:len(body)-1]
-			}
-		}
-	case "damage":
-		times := cmp.Or(s.option("times"), 1000)
-		for _, at := range c.Args {
-			s.damaged[at] = times
-		}
+	case "delete", "lose", "truncate", "damage":
+		s.spoil(c)
 	case "pass", "tick":
 		s.pass(c.Args[0], c.Verb == "tick")
 	case "readers":
@@ -159,6 +137,30 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		s.takeTurns(c)
 	}
 	return s.lines
+}
+
+// spoil damages the bucket.
+func (s *scenario) spoil(c *sebtest.Command) {
+	for key, body := range maps.Clone(s.objects) {
+		at := position(key)
+		switch hit := slices.Contains(c.Args, at); {
+		case c.Verb == "delete":
+			if hit || strings.HasSuffix(c.Args[0], "*") && strings.HasPrefix(at, strings.TrimSuffix(c.Args[0], "*")) {
+				delete(s.objects, key)
+			}
+		case hit && c.Verb == "lose":
+			s.cached[key] = body
+			delete(s.objects, key)
+		case hit && c.Verb == "truncate":
+			s.objects[key] = body[:len(body)-1]
+		}
+	}
+	times := cmp.Or(s.option("times"), 1000)
+	for _, at := range c.Args {
+		if c.Verb == "damage" {
+			s.damaged[at] = times
+		}
+	}
 }
 
 // takeTurns performs what brokers do that take over from each other.
