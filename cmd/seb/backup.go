@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -178,11 +179,7 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	seen, err := node.ReadSeen(f.dataDir, to.String())
-	if err == nil && seen != nil { // of the previous log of the bucket
-		err = node.ForgetSeen(f.dataDir, to.String())
-	}
-	if err != nil {
+	if err := f.restored(to.String(), decision.Epoch, r.Cluster); err != nil {
 		return fmt.Errorf("%s: %w", f.dataDir, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: restored %s, %s: %s; the log continues in epoch %d\n", to, position(r.At), atTime(r.Time), objects(r.Whole), decision.Epoch)
@@ -190,6 +187,16 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s/%d: offsets %d to %d have no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
 	}
 	return nil
+}
+
+// restored removes what the data directory knows of the previous log of a bucket, and the positions of
+// earlier restored copies of this log, which the bucket does not contain.
+func (f *backupFlags) restored(store string, epoch uint32, cluster record.ID) error {
+	seen, err := node.ReadSeen(f.dataDir, store)
+	if err != nil || len(seen) == 0 {
+		return err
+	}
+	return node.ForgetSeen(f.dataDir, store, func(s *core.Seen) bool { return s.Cluster == cluster && s.Epoch >= epoch })
 }
 
 func (f *backupFlags) copy(cmd *cobra.Command) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -219,15 +221,16 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 	}
 	o := fsck.RecoverOptions{Store: store, Accept: at, Seen: seen, OlderCopy: f.olderCopy}
 	r, err := fsck.Recover(cmd.Context(), o)
-	forget := f.olderCopy && seen != nil
+	here := slices.IndexFunc(seen, func(s core.Seen) bool { return s.Here })
+	forget := f.olderCopy && here >= 0
 	if err != nil && !(forget && (errors.Is(err, fsck.ErrNothingLost) || errors.Is(err, fsck.ErrNoLog))) {
 		return fmt.Errorf("%s: %w", store, err)
 	}
 	if forget {
-		if err := node.ForgetSeen(f.dataDir, store.String()); err != nil {
+		if err := node.ForgetSeen(f.dataDir, store.String(), nil); err != nil {
 			return fmt.Errorf("%s: %w", f.dataDir, err)
 		}
-		fmt.Fprintf(out, "%s: removed the position epoch %d slot %d\n", f.dataDir, seen.Epoch, seen.Slot)
+		fmt.Fprintf(out, "%s: removed the position epoch %d slot %d\n", f.dataDir, seen[here].Epoch, seen[here].Slot)
 	}
 	if r != nil {
 		printRecovery(cmd, store.String(), r)

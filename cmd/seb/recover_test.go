@@ -114,3 +114,29 @@ func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
 	b.term()
 	p.must("fsck", "--bucket", "./bucket")
 }
+
+// TestAnOlderCopyAtAnotherAddressIsRefused: the data folder knows a later position of the log, under
+// the bucket's previous name.
+func TestAnOlderCopyAtAnotherAddressIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	p := newWorkDir(t)
+	p.produceAndStop("a")
+	bucket, older := filepath.Join(p.dir, "bucket"), filepath.Join(p.dir, "older")
+	must.NoError(t, os.CopyFS(older, os.DirFS(bucket)))
+	p.produceAndStop("b", "c")
+	must.NoError(t, os.Rename(bucket, filepath.Join(p.dir, "moved")))
+	must.NoError(t, os.Rename(older, filepath.Join(p.dir, "renamed")))
+	b := p.launch("--http-port", "0", "--kafka-listen", "", "--bucket", "./renamed")
+	if code := b.wait(); code != 5 || !strings.Contains(b.err.String(), "seb recover --accept-older-copy") {
+		t.Fatalf("exit code %d: %s", code, b.err.String())
+	}
+	b = p.serve("--kafka-listen", "", "--bucket", "./moved") // the whole log at another address
+	check.Equalf(t, p.must("consume", "demo"), "a\nb\nc\n", "consumed")
+	b.term()
+	p.must("recover", "--accept-older-copy", "--bucket", "./renamed")
+	b = p.serve("--kafka-listen", "", "--bucket", "./renamed")
+	check.Equalf(t, p.must("consume", "demo"), "a\n", "consumed")
+	b.term()
+}

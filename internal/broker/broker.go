@@ -109,6 +109,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 // committed is called for each own slot while the state is locked for writing. A fetch adds its
 // waiter under the read lock, so each waiter sees each commit either in its plan or through wake.
 func (b *Broker) committed(c *log.Committed) {
+	if b.opt.Committed != nil {
+		b.opt.Committed(c)
+	}
 	defer b.changed(c.Topics)
 	defer b.progress.wake()
 	b.tail.add(c)

@@ -58,6 +58,9 @@ type Options struct {
 	// retention and of committed offsets; default the log's.
 	RetentionEvery time.Duration
 	Now            func() time.Time
+	// Committed, if not nil, is called for each slot that this broker has stored, in order, before it is
+	// acknowledged. It must be quick and must not call the Broker.
+	Committed func(c *log.Committed)
 	// Changed, if not nil, is called after each change of the committed state, while the state is
 	// locked. It must be quick and must not call the broker, because the broker's methods lock the
 	// state. With topics, more than new records may have changed.

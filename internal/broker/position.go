@@ -100,14 +100,19 @@ func (b *Broker) Passed(pos state.Position, nonce record.ID) (passed bool) {
 func (b *Broker) Seen() (seen core.Seen, known bool) {
 	b.log.Read(func(s *state.State) {
 		known = true
-		seen = core.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
-		for _, t := range s.Topics() {
-			for _, p := range t.Partitions.Written() {
-				seen.Highest = max(seen.Highest, p.Next)
-			}
-		}
+		seen = core.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot, Highest: Highest(s)}
 	})
 	return seen, known
+}
+
+// Highest is the highest next offset of any partition. It visits every partition.
+func Highest(s *state.State) (highest int64) {
+	for _, t := range s.Topics() {
+		for _, p := range t.Partitions.Written() {
+			highest = max(highest, p.Next)
+		}
+	}
+	return highest
 }
 
 // freshFor is the age up to which Fresh reuses a confirmation. A follower with readers polls as

@@ -199,7 +199,7 @@ func Verify(ctx context.Context, o CopyOptions) (*CopyReport, error) {
 	if err := c.point(ctx); err != nil {
 		return nil, err
 	}
-	c.out.At = c.st.Pos
+	c.out.Cluster, c.out.At = c.st.Cluster, c.st.Pos
 	err := c.transfer(ctx)
 	if errors.Is(err, errCollected) {
 		err = fmt.Errorf("%w: an object is missing: %w", ErrDamaged, err)

@@ -62,6 +62,7 @@ type CopyOptions struct {
 
 // CopyReport is the result of a copy.
 type CopyReport struct {
+	Cluster record.ID
 	At      state.Position // the copy holds the log up to this position, exclusive
 	Time    time.Time      // append time of its last record; zero if there is none
 	Whole   Count          // objects of the copy
@@ -468,7 +469,7 @@ func (c *copier) step(size int64, copied bool) {
 
 // putSnapshot writes the restore point. To already holds every object that it refers to.
 func (c *copier) putSnapshot(ctx context.Context) error {
-	c.out.At = c.st.Pos
+	c.out.Cluster, c.out.At = c.st.Cluster, c.st.Pos
 	if c.st.AppendTime > 0 {
 		c.out.Time = time.UnixMicro(c.st.AppendTime).UTC()
 	}

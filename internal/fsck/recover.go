@@ -21,9 +21,9 @@ type RecoverOptions struct {
 	// Accept is the position of the lost or unreadable slot. If a broker has continued without that
 	// slot, Accept is the position of the first object on the lost branch. nil accepts no loss.
 	Accept *state.Position
-	// Seen is the last position that a data directory knows of this bucket; nil if there is none.
-	// OlderCopy accepts that the bucket holds less than that.
-	Seen      *core.Seen
+	// Seen are the positions that a data directory knows. OlderCopy accepts that the bucket holds less
+	// (core.Older).
+	Seen      []core.Seen
 	OlderCopy bool
 }
 
@@ -102,7 +102,7 @@ const (
 	// restoreEpochs and restoreSpan are the numbers of epochs, and of offsets of each partition,
 	// that a restore skips. The log may have used them after the backup, and no object tells.
 	// Clients refuse an epoch that is not above those that they have seen.
-	restoreEpochs = 1 << 16
+	restoreEpochs = core.RestoredEpochs
 	restoreSpan   = math.MaxUint32 // one range without an object in each partition
 )
 
@@ -146,6 +146,7 @@ type recovery struct {
 	out       Recovery
 	cut       *object         // the slot at the end of the walk: missing or corrupt
 	lastEpoch uint32          // the highest that an object or the caller names
+	highest   int64           // the highest next offset that the caller names
 	beyond    []slotName      // slots on the lost branch
 	first     *state.Position // first object of an earlier lost branch
 	proof     bool            // an object shows that the log continued after the cut (rule R13)
@@ -158,7 +159,7 @@ type recovery struct {
 
 // walk replays the log from the newest readable snapshot to its end, like a candidate.
 func (r *recovery) walk(ctx context.Context) error {
-	if err := r.listSnapshots(ctx); err != nil {
+	if err := errors.Join(r.listRecoveries(ctx), r.listSnapshots(ctx)); err != nil {
 		return err
 	}
 	r.st = state.Genesis(r.cluster, r.o.Shard)
@@ -203,19 +204,22 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	if err := r.survey(ctx); err != nil {
 		return nil, err
 	}
-	older := r.o.Seen != nil && r.o.Seen.Beyond(r.st)
+	older := core.Older(r.o.Seen, r.st)
+	if older != nil && older.Cluster != r.cluster {
+		older = nil // of another log that the address held
+	}
 	lost := r.proof || !r.cut.missing()
 	want := at
 	if !lost && r.first != nil {
 		want = *r.first
 	}
 	switch {
-	case older && !r.o.OlderCopy:
+	case older != nil && !r.o.OlderCopy:
 		return nil, fmt.Errorf("%w: the data folder knows epoch %d slot %d, and the bucket ends at %d:%d: add --accept-older-copy",
-			ErrOtherLoss, r.o.Seen.Epoch, r.o.Seen.Slot, at.Epoch, at.Slot)
-	case !older && !lost && r.first == nil && r.out.Meta:
+			ErrOtherLoss, older.Epoch, older.Slot, at.Epoch, at.Slot)
+	case older == nil && !lost && r.first == nil && r.out.Meta:
 		return &r.out, nil
-	case !older && !lost && r.first == nil:
+	case older == nil && !lost && r.first == nil:
 		return nil, fmt.Errorf("%w up to epoch %d slot %d", ErrNothingLost, at.Epoch, at.Slot)
 	case r.o.Accept != nil && *r.o.Accept != want:
 		return nil, fmt.Errorf("%w: it is epoch %d slot %d, given was %d:%d", ErrOtherLoss, want.Epoch, want.Slot, r.o.Accept.Epoch, r.o.Accept.Slot)
@@ -228,8 +232,10 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	if err := r.survey(ctx); err != nil { // includes the objects that a leader stored before it was fenced
 		return nil, err
 	}
-	if older {
-		r.lastEpoch = max(r.lastEpoch, r.o.Seen.Epoch)
+	for i := range r.o.Seen {
+		if s := &r.o.Seen[i]; older != nil && s.Cluster == r.cluster {
+			r.lastEpoch, r.highest = max(r.lastEpoch, s.Epoch), max(r.highest, s.Highest)
+		}
 	}
 	if err := r.seal(ctx); err != nil {
 		return nil, err
@@ -347,9 +353,7 @@ func (r *recovery) seal(ctx context.Context) error {
 	for _, t := range r.st.Topics() {
 		for i, p := range t.Partitions.All() {
 			next := max(p.Next, r.next[partition{t.ID, uint32(i)}])
-			if r.o.Seen != nil && r.o.OlderCopy {
-				next = max(next, r.o.Seen.Highest)
-			}
+			next = max(next, r.highest)
 			next += unknown*unreadableSpan + r.span
 			if next > p.Next {
 				loss.Next = append(loss.Next, state.LostOffsets{Topic: t.ID, Partition: uint32(i), Next: next})

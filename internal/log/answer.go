@@ -57,7 +57,7 @@ func (o *owner) publish(f *core.Frozen) {
 	if o.opt.Hooks.Committed != nil {
 		o.opt.Hooks.Committed(&Committed{
 			Key: f.Key, Epoch: f.Head.Epoch, Slot: f.Head.Slot, Time: f.Head.Time, Index: f.Index,
-			Topics: changesTopics(p.p.Ops), Object: p.object,
+			Topics: changesTopics(p.p.Ops), Object: p.object, State: o.core.State(),
 		})
 	}
 }

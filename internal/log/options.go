@@ -94,6 +94,7 @@ type Committed struct {
 	Index  []record.IndexEntry // an entry per partition
 	Topics bool                // topics were created, changed, trimmed or deleted
 	Object *Object
+	State  *state.State // after the slot; valid until the hook returns
 }
 
 const (

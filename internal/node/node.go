@@ -171,6 +171,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 			return err
 		}
 		n.seen = newPositionSaver(o.DataDir, n.name, o.Logger)
+		opt.Committed = n.seen.committed
 	}
 	if o.HoldUpgrade {
 		opt.Core.RaiseAfter = -1
@@ -192,11 +193,11 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	keys.init()
 	events.init()
 	riemann.init()
+	told := []interface{ notify(topics bool) }{keys, events, riemann, n.seen}
 	opt.Changed = func(topics bool) {
-		keys.notify(topics)
-		events.notify(topics)
-		riemann.notify(topics)
-		n.seen.notify()
+		for _, l := range told {
+			l.notify(topics)
+		}
 	}
 	opt.InUse = n.topicInUse
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {

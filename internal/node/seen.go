@@ -5,21 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/record"
 )
 
 // The data folder stores the last position of each bucket's log. A broker whose bucket ends before
 // that position does not lead: the bucket is an older copy, or its newest objects are lost.
+//
+// positions.json lists the buckets. A position in it is up to a second old. The newest position of a
+// bucket is in a file of its own (mark.go).
 
 // positionsFile has the positions; positionsMax bounds them, the oldest are removed first.
 const (
@@ -54,45 +54,77 @@ func readPositions(dir string) ([]savedPosition, error) {
 	return all, nil
 }
 
-// ReadSeen returns the known position of a store's log in a data folder, or nil.
-func ReadSeen(dir, store string) (*core.Seen, error) {
+// ReadSeen returns the positions that a data folder knows: that of a store's bucket, and those of buckets at
+// other addresses.
+func ReadSeen(dir, store string) ([]core.Seen, error) {
 	all, err := readPositions(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	for _, p := range all {
-		if !sameBucket(p.Store, store) {
-			continue
-		}
-		cluster, err1 := record.ParseID(p.Cluster)
-		nonce, err2 := record.ParseID(p.Nonce)
-		if err1 != nil || err2 != nil {
-			return nil, nil
-		}
-		return &core.Seen{Cluster: cluster, Epoch: p.Epoch, Nonce: nonce, Slot: p.Slot, Highest: p.Highest}, nil
+	if !slices.ContainsFunc(all, func(p savedPosition) bool { return sameBucket(p.Store, store) }) {
+		all = append(all, savedPosition{Store: store}) // the list was lost, or has never had it
 	}
-	return nil, nil
+	var known []core.Seen
+	for i := range all {
+		s, ok := all[i].seen()
+		if m, is := readMark(dir, all[i].Store); is && (!ok || m.Cluster == s.Cluster && s.before(m)) {
+			s, ok = seenAt{m}, true
+		}
+		if ok {
+			s.Here = sameBucket(all[i].Store, store)
+			known = append(known, s.Seen)
+		}
+	}
+	return known, nil
 }
 
-// sameBucket reports whether two names of stores name one bucket, with files or with journals.
-func sameBucket(a, b string) bool {
-	bucket := func(store string) string {
-		name, found := strings.CutSuffix(store, "journal=false")
-		if !found {
-			return store
-		}
-		return name[:len(name)-1] // without the separator
-	}
-	return bucket(a) == bucket(b)
+// seenAt adds an order to a position.
+type seenAt struct{ core.Seen }
+
+func (s seenAt) before(t core.Seen) bool {
+	return s.Epoch < t.Epoch || s.Epoch == t.Epoch && s.Slot < t.Slot
 }
 
-// ForgetSeen removes a store's position from a data folder.
-func ForgetSeen(dir, store string) error {
+func (p *savedPosition) seen() (s seenAt, ok bool) {
+	cluster, err1 := record.ParseID(p.Cluster)
+	nonce, err2 := record.ParseID(p.Nonce)
+	s.Seen = core.Seen{Cluster: cluster, Epoch: p.Epoch, Nonce: nonce, Slot: p.Slot, Highest: p.Highest}
+	return s, err1 == nil && err2 == nil
+}
+
+// bucketOf is the name of a store's bucket, with files or with journals.
+func bucketOf(store string) string {
+	name, found := strings.CutSuffix(store, "journal=false")
+	if !found {
+		return store
+	}
+	return name[:len(name)-1] // without the separator
+}
+
+// sameBucket reports whether two names of stores name one bucket.
+func sameBucket(a, b string) bool { return bucketOf(a) == bucketOf(b) }
+
+// ForgetSeen removes a store's position from a data folder, and those of other addresses for which also, if
+// not nil, returns true.
+func ForgetSeen(dir, store string, also func(*core.Seen) bool) error {
 	f, err := openFolder(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(saveSeen(dir, store, nil), f.close())
+	all, err := readPositions(dir)
+	errs := []error{err}
+	for _, p := range append(all, savedPosition{Store: store}) {
+		known, err := ReadSeen(dir, p.Store)
+		errs = append(errs, err)
+		here := slices.IndexFunc(known, func(s core.Seen) bool { return s.Here })
+		if sameBucket(p.Store, store) || here >= 0 && also != nil && also(&known[here]) {
+			if err := os.Remove(markFile(dir, p.Store)); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+			errs = append(errs, saveSeen(dir, p.Store, nil))
+		}
+	}
+	return errors.Join(append(errs, f.close())...)
 }
 
 // saveSeen replaces a store's position; nil removes it.
@@ -120,87 +152,4 @@ func saveSeen(dir, store string, s *core.Seen) error {
 		return err
 	}
 	return os.Rename(file+".new", file)
-}
-
-// seenEvery is the minimum interval between saves. Commits after the last save are unknown if the
-// machine dies: an older copy of the bucket that lacks only those is not detected.
-const seenEvery = time.Second
-
-// positionSaver saves the position of a broker's log.
-type positionSaver struct {
-	dir, store string
-	broker     *broker.Broker
-	log        *slog.Logger
-	changed    chan struct{} // capacity 1
-	stop       chan struct{}
-	once       sync.Once
-	done       sync.WaitGroup
-	last       core.Seen
-}
-
-func newPositionSaver(dir, store string, log *slog.Logger) *positionSaver {
-	return &positionSaver{dir: dir, store: store, log: log, changed: make(chan struct{}, 1), stop: make(chan struct{})}
-}
-
-// notify is the broker's hook. It does not block.
-func (k *positionSaver) notify() {
-	if k == nil {
-		return
-	}
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
-}
-
-// start saves the position of a leader, now and after changes.
-func (k *positionSaver) start(b *broker.Broker) {
-	if k == nil {
-		return
-	}
-	k.broker = b
-	k.save()
-	k.done.Go(func() {
-		for {
-			select {
-			case <-k.changed:
-			case <-k.stop:
-				return
-			}
-			select {
-			case <-time.After(seenEvery):
-			case <-k.stop:
-				return
-			}
-			k.save()
-		}
-	})
-}
-
-// save writes the position of a leader, or of a fenced one, if it has changed. The path of a follower
-// may not be the log (rule R11). A full disk must not stop a broker; the file then has an older
-// position.
-func (k *positionSaver) save() {
-	led := k.broker.Epoch()
-	seen, known := k.broker.Seen()
-	if !known || seen == k.last || seen.Epoch != led || k.broker.Follows() {
-		return
-	}
-	if err := saveSeen(k.dir, k.store, &seen); err != nil {
-		k.log.Warn("position not saved in the data folder", "err", err)
-		return
-	}
-	k.last = seen
-}
-
-// close saves the last position.
-func (k *positionSaver) close() {
-	if k == nil || k.broker == nil {
-		return
-	}
-	k.once.Do(func() {
-		close(k.stop)
-		k.done.Wait()
-		k.save()
-	})
 }

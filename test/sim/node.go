@@ -103,7 +103,7 @@ func (n *node) begin(follows bool) {
 		RaiseAfter: raise,
 		Standby:    follows,
 		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Run: n.identity(), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
-		GarbageWait: core.Duration(w.cfg.GarbageWait), ScrubEvery: core.Duration(w.cfg.Scrub), Seen: n.seen, Journals: w.cfg.Journals,
+		GarbageWait: core.Duration(w.cfg.GarbageWait), ScrubEvery: core.Duration(w.cfg.Scrub), Seen: n.known(), Journals: w.cfg.Journals,
 		RetryMin: scaled(50 * time.Millisecond), RetryMax: scaled(5 * time.Second), RefusedRetry: scaled(5 * time.Second), FollowPoll: scaled(time.Second),
 	})
 	if w.clustered() {

@@ -109,6 +109,15 @@ type dataDir struct {
 	copies     map[string][]byte // of slots, by name
 }
 
+func (d *dataDir) known() []core.Seen {
+	if d.seen == nil {
+		return nil
+	}
+	s := *d.seen
+	s.Here = true
+	return []core.Seen{s}
+}
+
 // get reads an object, from the copies in the data directory if that has it.
 func (n *node) get(e *core.Effect) (body []byte, ok bool) {
 	if body, ok = n.copies[e.Key]; ok && !e.Direct {

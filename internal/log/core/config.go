@@ -45,9 +45,9 @@ type Config struct {
 	// Journals: the store can keep the commit objects of an epoch in a journal
 	// (objstore.Journaler).
 	Journals bool
-	// Seen is the position that an earlier run knew of this log; nil: none. A candidate that finds
-	// less in the bucket does not lead.
-	Seen *Seen
+	// Seen are the positions that earlier runs knew. A candidate that finds less in the bucket does not
+	// lead (Older).
+	Seen []Seen
 }
 
 func (c Config) withDefaults() Config {

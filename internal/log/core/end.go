@@ -36,7 +36,7 @@ func (c *Core) proveEnd(atEnd func()) {
 		c.endsShort()
 		return
 	}
-	if s := c.cfg.Seen; s != nil && !c.cfg.ReadOnly && (s.Cluster != c.cluster || s.Beyond(c.committed)) {
+	if s := Older(c.cfg.Seen, c.committed); s != nil && !c.cfg.ReadOnly {
 		// An earlier run may have written the position after this walk began, so the walk is repeated before the log counts as older.
 		if c.take.older++; c.take.older < shortMax {
 			c.startOver()

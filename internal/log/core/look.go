@@ -220,7 +220,7 @@ func (o *pathObject) head(c *Core) *record.Head {
 func (c *Core) standAtGenesis() {
 	c.attempt.fresh = true
 	c.setState(state.Genesis(c.cluster, c.cfg.Shard))
-	if s := c.cfg.Seen; s != nil {
+	if s := Older(c.cfg.Seen, c.committed); s != nil {
 		c.stop(&OlderCopyError{Seen: *s, Cluster: c.cluster, Pos: c.committed.Pos})
 		return
 	}

@@ -15,6 +15,29 @@ type Seen struct {
 	Nonce   record.ID // of the epoch
 	Slot    uint64    // the next slot
 	Highest int64     // the highest next offset of any partition
+	// Here: the bucket at this address had the position. Otherwise it is that of a bucket at another
+	// address.
+	Here bool
+}
+
+// RestoredEpochs is how many epochs a restored copy of a log skips. So a position that is so far ahead is
+// one of a restored copy, and its original does not have to contain it.
+const RestoredEpochs = 1 << 16
+
+// Older returns a position that a log does not reach, nil if there is none. A position of another address
+// counts if it is of the same log: the bucket was moved, or its address is written in another way.
+func Older(known []Seen, st *state.State) *Seen {
+	for i := range known {
+		s := &known[i]
+		same := s.Cluster == st.Cluster
+		switch {
+		case s.Here && (!same || s.Beyond(st)):
+			return s
+		case same && uint64(s.Epoch) < uint64(st.Pos.Epoch)+RestoredEpochs && s.Beyond(st):
+			return s
+		}
+	}
+	return nil
 }
 
 // Beyond reports whether the position lies behind a state, or on another branch: the bucket then

@@ -33,3 +33,29 @@ func TestSeenBeyond(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { check.Equalf(t, c.seen.Beyond(st), c.beyond, "Beyond") })
 	}
 }
+
+// TestOlder: a position of another address counts only for the same log, and not if it is of a restored
+// copy. That of the address counts for any log.
+func TestOlder(t *testing.T) {
+	cluster := record.ID{9}
+	st := state.Genesis(cluster, 0)
+	st.Epochs = []state.Epoch{{Number: 2, Nonce: record.ID{2}}}
+	st.Pos, st.Nonce = state.Position{Epoch: 2, Slot: 4}, record.ID{2}
+	for _, c := range []struct {
+		name            string
+		seen            core.Seen
+		here, elsewhere bool // the log is older
+	}{
+		{"at the end", core.Seen{Cluster: cluster, Epoch: 2, Nonce: record.ID{2}, Slot: 4}, false, false},
+		{"behind the end", core.Seen{Cluster: cluster, Epoch: 2, Nonce: record.ID{2}, Slot: 5}, true, true},
+		{"in a later epoch", core.Seen{Cluster: cluster, Epoch: 9, Nonce: record.ID{3}}, true, true},
+		{"in a restored copy", core.Seen{Cluster: cluster, Epoch: 2 + core.RestoredEpochs + 1, Nonce: record.ID{3}}, true, false},
+		{"of another log", core.Seen{Cluster: record.ID{8}, Epoch: 1, Nonce: record.ID{3}}, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			check.Equalf(t, core.Older([]core.Seen{c.seen}, st) != nil, c.elsewhere, "at another address")
+			c.seen.Here = true
+			check.Equalf(t, core.Older([]core.Seen{c.seen}, st) != nil, c.here, "at this address")
+		})
+	}
+}
