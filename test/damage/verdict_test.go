@@ -51,8 +51,11 @@ func (c *damageCase) judge(img *image, as role, r result) verdict {
 		return fault("a refusal without the name of the damage", "%v", r.err)
 	case r.err != nil:
 		return verdict{outcome: refused}
-	case len(r.errs) > 0:
-		return fault("a leader refuses records", "%v", r.errs)
+	}
+	for _, err := range r.errs {
+		if !errors.Is(err, broker.ErrUnknownTopic) { // the slot that created it is lost
+			return fault("a leader refuses records", "%v", err)
+		}
 	}
 	l := &c.bucket.truth
 	for at, got := range r.seen.values {
@@ -94,6 +97,7 @@ func (c *damageCase) judgeEnd(img *image, as role, r result, missing []string) v
 			end = l.behind[at]
 		}
 	}
+	end = img.chainFrom(end)
 	what := fmt.Sprintf("%d of %d records are missing, the log ends at %d:%d of %d:%d", len(missing), len(l.values), end.Epoch, end.Slot, l.seen.Epoch, l.seen.Slot)
 	if len(r.at) > 0 {
 		what += fmt.Sprintf(", and the next records get the offsets %v of %v", r.at, l.next)
