@@ -84,9 +84,9 @@ func (b *bucket) cases() (all []*damageCase) {
 	for _, name := range slices.Sorted(maps.Keys(b.files)) {
 		if kind(name) == "claim" {
 			add("folder removed", "epoch", "removed all of "+b.title(name), func(img *image) {
-				img.remove(name)
-				img.remove(journal.Files(name))
-				img.remove(journal.Late(name))
+				for _, suffix := range []string{"", "+journal", "+late", "+position"} {
+					img.remove(name + suffix)
+				}
 			})
 		}
 	}

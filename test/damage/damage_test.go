@@ -101,6 +101,10 @@ func TestUndamagedFolders(t *testing.T) {
 		b := &bucket{name: fmt.Sprintf("moment %d", len(cases)), image: readImage(t, w.dir), truth: w.now(), newest: newestEpoch}
 		cases = append(cases, &damageCase{b, "none", "none", "undamaged", func(*image) {}})
 	})
+	if every := sebtest.Runs(3, 9); !*all {
+		n := 0
+		cases = slices.DeleteFunc(cases, func(*damageCase) bool { n++; return n%every != 0 })
+	}
 	tb := newTable()
 	tb.run(t, cases)
 	tb.report(t)
@@ -123,7 +127,7 @@ func sample(t *testing.T, cases []*damageCase) []*damageCase {
 	return slices.DeleteFunc(cases, func(c *damageCase) bool {
 		group := c.kind + c.damage
 		taken[group]++
-		return taken[group] > sebtest.Runs(4, 1)
+		return taken[group] > sebtest.Runs(2, 1)
 	})
 }
 
@@ -143,8 +147,8 @@ func (c *damageCase) try(t testing.TB, tb *table) {
 	img.write(t, dir)
 	damages, err := check(t, dir)
 	tb.add(c, "fsck", judgeCheck(damages, err, intact))
-	for _, as := range []role{roles[2], roles[0], roles[1]} {
-		if as.seen {
+	for i, as := range roles {
+		if i > 0 { // fsck has written nothing
 			must.NoError(t, os.RemoveAll(dir))
 			img.write(t, dir)
 		}
@@ -159,7 +163,7 @@ func (c *damageCase) try(t testing.TB, tb *table) {
 			v.detail += "; fsck finds nothing"
 		}
 		tb.add(c, as.name, v)
-		if v.outcome == refused && as.name != "follower" {
+		if v.outcome == refused && as.name != follower {
 			tb.add(c, as.name+", command", c.recovered(t, dir, as, r.err))
 		}
 	}

@@ -72,6 +72,10 @@ func (b *bucket) evidence(img *image, end state.Position) string {
 			if _, at, ok := headOf(c.used); ok && !at.Less(end) {
 				return "an object"
 			}
+		case "position":
+			if whole := b.files[name]; epochIn(name) >= end.Epoch && c.size == whole.size && bytes.Equal(c.used, whole.used) {
+				return "the position of the journal"
+			}
 		case "end":
 			if why := b.endShows(img, name, end); why != "" {
 				return why

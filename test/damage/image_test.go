@@ -141,12 +141,11 @@ func kind(name string) string {
 		return "end"
 	case strings.Contains(name, "+late/"):
 		return "late object"
+	case strings.HasSuffix(name, "+position"):
+		return "position"
 	case strings.HasSuffix(name, ".gone"):
 		return "tombstones"
 	case strings.Contains(name, "+journal/"):
-		if strings.HasPrefix(base, "+") {
-			return base
-		}
 		return "journal"
 	case strings.HasPrefix(name, "s0000/wal/") && strings.Count(name, "/") == 2:
 		return "claim"

@@ -1,6 +1,7 @@
 package damage_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,11 +122,21 @@ type role struct {
 	set  func(*broker.Options)
 }
 
-var roles = []role{
-	{"leader", false, func(*broker.Options) {}},
-	{"leader that has seen the end", true, func(*broker.Options) {}},
-	{"follower", false, func(o *broker.Options) { o.Core.ReadOnly = true }},
-}
+var (
+	leader = role{"leader", false, func(*broker.Options) {}}
+	roles  = []role{
+		{follower, false, func(o *broker.Options) { o.Core.ReadOnly = true }},
+		leader,
+		{"leader that has seen the end", true, func(*broker.Options) {}},
+		{standby, false, func(o *broker.Options) { o.Standby, o.Core.Standby = true, true }},
+	}
+)
+
+// A standby follows first, and then takes over. A follower never writes.
+const (
+	follower = "follower"
+	standby  = "standby"
+)
 
 // result is the result of starting a role.
 type result struct {
@@ -142,7 +153,7 @@ func (l *truth) start(t testing.TB, dir string, as role) (r result) {
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	disk, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, Existing: as.name == "follower"})
+	disk, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, Existing: as.name == follower})
 	if err != nil {
 		return result{err: err}
 	}
@@ -155,14 +166,16 @@ func (l *truth) start(t testing.TB, dir string, as role) (r result) {
 	}
 	b, err := broker.Open(ctx, o)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return result{err: err}
+		return result{err: cmp.Or(context.Cause(ctx), err)}
 	}
 	defer kill(b)
+	if as.name == standby {
+		if err := b.Stand(ctx); err != nil {
+			return result{err: cmp.Or(context.Cause(ctx), err)}
+		}
+	}
 	r = result{seen: l.read(ctx, b), at: map[string]int64{}}
-	if as.name == "follower" {
+	if as.name == follower {
 		return r
 	}
 	for name := range l.next {
@@ -193,8 +206,8 @@ func check(t testing.TB, dir string) (damages []fsck.Finding, err error) {
 			damages = append(damages, f)
 		}
 	}})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
 	}
 	return damages, err
 }

@@ -146,7 +146,7 @@ func (c *damageCase) recovered(t testing.TB, dir string, as role, refusal error)
 			refusal = err
 			continue
 		}
-		r := l.start(t, dir, roles[0])
+		r := l.start(t, dir, leader)
 		if r.err != nil {
 			refusal = r.err
 			continue
