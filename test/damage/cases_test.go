@@ -14,6 +14,9 @@ import (
 // places is the number of places at which a file is cut, zeroed and flipped.
 const places = 50
 
+// removed is the damage of whole folders and epochs.
+const removed = "folder removed"
+
 // damageCase is one way to damage a bucket.
 type damageCase struct {
 	bucket *bucket
@@ -78,12 +81,12 @@ func (b *bucket) cases() (all []*damageCase) {
 	}
 	for _, name := range b.folders {
 		if name != "." {
-			add("folder removed", "folder", "removed folder "+b.title(name), func(img *image) { img.remove(name) })
+			add(removed, "folder", "removed folder "+b.title(name), func(img *image) { img.remove(name) })
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.files)) {
 		if kind(name) == "claim" {
-			add("folder removed", "epoch", "removed all of "+b.title(name), func(img *image) {
+			add(removed, "epoch", "removed all of "+b.title(name), func(img *image) {
 				for _, suffix := range []string{"", "+journal", "+late", "+position"} {
 					img.remove(name + suffix)
 				}

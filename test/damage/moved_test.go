@@ -59,7 +59,7 @@ func TestMovedBuckets(t *testing.T) {
 	root := filepath.Dir(folder(t))
 	b, saved, older := newKept(t, filepath.Join(root, "bucket"), filepath.Join(root, "data"))
 	cases := slices.DeleteFunc(b.cases(), func(c *damageCase) bool {
-		return !strings.HasPrefix(c.kind, "newest journal") && c.damage != "folder removed"
+		return !strings.HasPrefix(c.kind, "newest journal") && c.damage != removed
 	})
 	cases = sample(t, cases)
 	cases = append(cases,
