@@ -164,7 +164,7 @@ func (c *damageCase) try(t testing.TB, tb *table) {
 		}
 		tb.add(c, as.name, v)
 		if v.outcome == refused && as.name != follower {
-			tb.add(c, as.name+", command", c.recovered(t, dir, as, r.err))
+			tb.add(c, as.name+", command", c.recovered(t, dir, img, as, r.err))
 		}
 	}
 	must.NoError(t, os.RemoveAll(filepath.Dir(dir)))

@@ -121,7 +121,7 @@ func (c *damageCase) judgeEnd(img *image, as role, r result, missing []string) v
 var accepted = regexp.MustCompile(`--accept-loss (\d+):(\d+)`)
 
 // recovered runs the commands that refusals name, until a leader starts.
-func (c *damageCase) recovered(t testing.TB, dir string, as role, refusal error) verdict {
+func (c *damageCase) recovered(t testing.TB, dir string, img *image, as role, refusal error) verdict {
 	l := &c.bucket.truth
 	var kept *state.Position // the least accepted position
 	for range 4 {
@@ -151,7 +151,7 @@ func (c *damageCase) recovered(t testing.TB, dir string, as role, refusal error)
 			refusal = r.err
 			continue
 		}
-		return c.judgeRecovered(r, kept)
+		return c.judgeRecovered(img, as, r, kept)
 	}
 	return fault("the commands of refusals do not help", "%v", refusal)
 }
@@ -173,18 +173,26 @@ func (c *damageCase) recover(t testing.TB, dir string, o fsck.RecoverOptions, re
 }
 
 // judgeRecovered: a leader serves every record before the accepted position, or names its damage, and
-// gives no offset twice.
-func (c *damageCase) judgeRecovered(r result, kept *state.Position) verdict {
-	l := &c.bucket.truth
+// gives no offset twice, as far as the bucket shows that it was given.
+func (c *damageCase) judgeRecovered(img *image, as role, r result, kept *state.Position) verdict {
+	l, v := &c.bucket.truth, verdict{outcome: refused}
 	for at, got := range r.seen.values {
 		if want, ok := l.values[at]; !ok || got != want {
 			return fault("wrong records after a recovery", "%s", at)
 		}
 	}
 	for name, next := range l.next {
-		if got, ok := r.at[name]; ok && got < next {
-			return fault("an offset is given twice after a recovery", "%s: %d, and %d was the next", name, got, next)
+		got, ok := r.at[name]
+		if !ok || got >= next {
+			continue
 		}
+		at := l.behind[fmt.Sprintf("%s@%d", name, got)]
+		at.Slot--
+		if !as.seen && c.bucket.evidence(img, at) == "" {
+			v.outcome = lastEnd
+			continue
+		}
+		return fault("an offset is given twice after a recovery", "%s: %d, and %d was the next", name, got, next)
 	}
 	for _, err := range r.errs {
 		if !errors.Is(err, broker.ErrUnknownTopic) { // the slot that created it is lost
@@ -196,5 +204,5 @@ func (c *damageCase) judgeRecovered(r result, kept *state.Position) verdict {
 			return fault("a recovery loses more than it says", "%s is behind %d:%d, accepted %d:%d", at, behind.Epoch, behind.Slot, kept.Epoch, kept.Slot)
 		}
 	}
-	return verdict{outcome: refused}
+	return v
 }
