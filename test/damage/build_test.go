@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -239,18 +238,6 @@ func newBuckets(t testing.TB) []*bucket {
 	w.close()
 	closed := &bucket{name: "closed", image: readImage(t, w.dir), truth: w.now(), newest: newestEpoch, ended: true}
 	return []*bucket{killed, closed}
-}
-
-// epochOf is the path of an epoch's claim.
-func (img *image) epochOf(t testing.TB, epoch int) string {
-	t.Helper()
-	for name := range img.files {
-		if strings.HasPrefix(name, fmt.Sprintf("s0000/wal/%010d-", epoch)) && kind(name) == "claim" {
-			return name
-		}
-	}
-	t.Fatalf("no claim of epoch %d", epoch)
-	return ""
 }
 
 func kill(b *broker.Broker) {
