@@ -207,3 +207,15 @@ func (tb *table) report(t *testing.T) {
 		t.Errorf("%d times %s:\n  %s", len(list), class, strings.Join(list[:min(shown, len(list))], "\n  "))
 	}
 }
+
+// TestExceptionsAreDocumented: each exception is a sentence of the protocol page.
+func TestExceptionsAreDocumented(t *testing.T) {
+	page := string(must.Get(os.ReadFile("../../docs/reference/protocol.md"))(t))
+	_, page, _ = strings.Cut(page, "Seb does not survive")
+	page = strings.Join(strings.Fields(page), " ")
+	for _, sentence := range exceptions {
+		if !strings.Contains(page, sentence) {
+			t.Errorf("docs/reference/protocol.md does not say after \"Seb does not survive\": %q", sentence)
+		}
+	}
+}
