@@ -63,7 +63,7 @@ func TestDamagedFolders(t *testing.T) {
 	tb := newTable()
 	tb.run(t, cases)
 	tb.report(t)
-	if len(cases) < 100 {
+	if *only != "" {
 		return
 	}
 	for outcome, sentence := range exceptions {
