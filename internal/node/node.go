@@ -193,12 +193,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	keys.init()
 	events.init()
 	riemann.init()
-	told := []interface{ notify(topics bool) }{keys, events, riemann, n.seen}
-	opt.Changed = func(topics bool) {
-		for _, l := range told {
-			l.notify(topics)
-		}
-	}
+	opt.Changed = notifyAll(keys, events, riemann, n.seen)
 	opt.InUse = n.topicInUse
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
@@ -220,6 +215,15 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		n.WhileLeading(n.merge)
 	}
 	return nil
+}
+
+// notifyAll returns the hook that tells followers of a change.
+func notifyAll(followers ...interface{ notify(topics bool) }) func(topics bool) {
+	return func(topics bool) {
+		for _, f := range followers {
+			f.notify(topics)
+		}
+	}
 }
 
 // merge runs a merger for a term.

@@ -161,8 +161,7 @@ func (l *truth) start(t testing.TB, dir string, as role) (r result) {
 	o := options(&watched{Store: disk, stop: stop, seen: map[string]int{}}, never)
 	as.set(&o)
 	if as.seen {
-		o.Core.Seen = &core.Seen{}
-		*o.Core.Seen = l.seen
+		o.Core.Seen = []core.Seen{l.seen}
 	}
 	b, err := broker.Open(ctx, o)
 	if err != nil {
