@@ -43,6 +43,8 @@ type Core struct {
 	recovered map[string]bool
 	// sound are slots that a start can apply although their objects have another size than they say
 	sound map[string]bool
+	// direct: walks read no copies, because one was another object than that in the bucket
+	direct bool
 
 	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data

@@ -162,9 +162,9 @@ func (c *Core) noteRecovery(slot string) {
 }
 
 // confirmReplayed looks once more for a slot that was replayed and is not listed, or with another size.
-// It was collected, which a newer snapshot shows, or it is lost. The name of a lost slot may be taken
-// by another object. The same object with another size has damaged batches: the start can apply it, and
-// a read of its records fails.
+// It was collected, which a newer snapshot shows, or it is lost. Another object may have taken the name of
+// a lost slot: the start begins again without copies. The same object with another size has damaged
+// batches: the start can apply it, and a read of its records fails.
 func (c *Core) confirmReplayed(s *stretch) {
 	key := state.SlotKey(c.cfg.Shard, s.epoch, s.nonce, s.from)
 	lost := func(why string, err error) {
@@ -182,7 +182,8 @@ func (c *Core) confirmReplayed(s *stretch) {
 			case ev.Outcome == OutcomeCorrupt:
 				lost("cannot be read in the bucket", orUnknown(ev.Err))
 			case ev.Slot.Head.ObjectLen != uint64(s.sizes[0]):
-				lost("is another object in the bucket", nil)
+				c.direct = true
+				c.startOver()
 			default:
 				if c.sound == nil {
 					c.sound = map[string]bool{}

@@ -61,7 +61,7 @@ func (c *Core) fill(w *walk) {
 		if c.recovered[key] {
 			key = state.RecoveryKey(c.cfg.Shard, epoch, w.nonce, slot)
 		}
-		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
+		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads, Direct: c.direct}, func(ev *Event) {
 			if c.walk == w && w.pos.Epoch == epoch {
 				w.received(slot, answered{ev, sent})
 				c.drain(w)
