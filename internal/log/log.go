@@ -30,7 +30,7 @@ type Log struct {
 	feeds     feeds
 	verdict   atomic.Int64 // when the store last answered
 	feeding   atomic.Bool  // Hooks.Fed wants the committed slots
-	sweeping  sync.Mutex   // held by collect; guards the next three
+	sweeping  sync.Mutex   // held by collect and scrub; guards the next three
 	proven    core.Proven
 	collected state.Position // of the last pass
 	branch    string         // the object that an alarm was raised for

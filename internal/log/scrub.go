@@ -14,6 +14,8 @@ const scrubbedMax = 16
 // scrub compares the names in the bucket with those that a state needs (rule R16). In a store that keeps
 // several objects in a file it also looks for damaged parts of these files.
 func (l *Log) scrub(ctx context.Context, e *core.Effect) *core.Event {
+	l.sweeping.Lock() // both hold a set of all names in memory
+	defer l.sweeping.Unlock()
 	ev := &core.Event{Kind: core.EvScrubbed, Op: e.Op, Outcome: core.OutcomeOK}
 	need := core.NewNeeded(e.View, e.Key)
 	err := l.names(ctx, []string{core.SnapPrefix(e.View.Shard), core.WALPrefix(e.View.Shard), state.PackPrefix(e.View.Shard)}, need.See)

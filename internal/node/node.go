@@ -176,7 +176,9 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if o.HoldUpgrade {
 		opt.Core.RaiseAfter = -1
 	}
-	if local && !failpoint.FrequentSnapshots() {
+	if failpoint.FrequentSnapshots() {
+		opt.Core.ScrubEvery = 1e9 // each second
+	} else if local {
 		opt.Core.SnapshotBytes = min(snapshotBytesLocal, o.MemoryLimit/snapshotShare)
 	}
 	if !local && o.CacheBytes > 0 && o.CacheDir != "" {
