@@ -16,13 +16,13 @@ import (
 
 // A bucket in a folder keeps several objects in a journal file. These files have no keys.
 
-// isJournal reports whether a path is a file of a journal: the claim of a folder, its end, a file with
-// batches, or one with tombstones.
+// isJournal reports whether a path is a file of a journal: the claim of a folder, its end or position, a
+// file with batches, or one with tombstones.
 func isJournal(name string) bool {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	if strings.HasSuffix(filepath.Dir(name), journal.Files("")) || strings.HasSuffix(name, journal.Late("")+"/+end") {
+	if strings.HasSuffix(filepath.Dir(name), journal.Files("")) || strings.HasSuffix(name, journal.EndFile("")) || strings.HasSuffix(name, journal.PositionFile("")) {
 		return true
 	}
 	if info, err := os.Stat(journal.Files(name)); err == nil && info.IsDir() {
@@ -51,6 +51,14 @@ func (d *dump) journal(name string) error {
 			return fmt.Errorf("%w: not the end of a journal", record.ErrCorrupt)
 		}
 		d.line("end of the journal of run %s: batches from offset %d of file %08d on do not exist", run, end.Offset, end.File)
+		return nil
+	}
+	if strings.HasSuffix(name, journal.PositionFile("")) {
+		if run, at, ok := journal.DecodePosition(b); ok {
+			d.line("position of run %s: batches up to offset %d of file %08d were stored", run, at.Offset, at.File)
+		} else {
+			d.line("position of a journal: none is recorded")
+		}
 		return nil
 	}
 	run, ok := journal.DecodeClaim(b)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 //	cluster 16 bytes | nonce of the epoch 16 | epoch u32 | next slot u64 | highest next offset i64
 //
 // A leader sets it before it acknowledges a slot, so a killed broker has recorded every acknowledged
-// slot. It is synced each second while it changes: after a power failure it may be older by that.
+// slot. It is synced each second while it changes: after a power failure it may be older by that. Of a
+// bucket without fsync it is not synced.
 
 const markBytes = 2*len(record.ID{}) + 4 + 8 + 8
 
@@ -179,7 +181,7 @@ func (k *positionSaver) save() {
 	}
 	mark := k.mark
 	k.mu.Unlock()
-	if mark == nil {
+	if mark == nil || strings.Contains(k.store, "fsync=false") { // the log is not durable either
 		return
 	}
 	if err := mark.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {

@@ -179,13 +179,14 @@ func (r *backupRun) check(at string, least [writers]int64) {
 	r.restores++
 	to := filepath.Join(r.dir, fmt.Sprintf("restored-%d", r.restores))
 	defer os.RemoveAll(to)
-	args := []string{"restore", "--from", r.backup, "--bucket", to}
+	data := filepath.Join(r.dir, "restored-data")
+	args := []string{"restore", "--from", r.backup, "--bucket", to, "--data-dir", data}
 	if at != "" {
 		args = append(args, "--at", at)
 	}
 	r.seb(0, args...)
 	r.seb(0, "fsck", "--bucket", to)
-	b, err := seb.Open(r.t.Context(), seb.Options{Bucket: to, DataDir: filepath.Join(r.dir, "restored-data"), Logger: slog.New(slog.DiscardHandler)})
+	b, err := seb.Open(r.t.Context(), seb.Options{Bucket: to, DataDir: data, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		r.t.Errorf("restored: %v", err)
 		return

@@ -140,3 +140,7 @@ func DecodeEnd(b []byte) (run Run, end Position, ok bool) {
 	end, ok = decodeEnd(b, run)
 	return run, end, ok
 }
+
+// DecodePosition returns the run of a position file, and the position up to which its batches were stored;
+// ok is false if there is none.
+func DecodePosition(b []byte) (run Run, at Position, ok bool) { return decodePosition(b) }
