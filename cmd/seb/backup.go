@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -192,11 +193,12 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 // restored removes what the data directory knows of the previous log of a bucket, and the positions of
 // earlier restored copies of this log, which the bucket does not contain.
 func (f *backupFlags) restored(store string, epoch uint32, cluster record.ID) error {
+	earlier := func(s *core.Seen) bool { return s.Cluster == cluster && s.Epoch >= epoch }
 	seen, err := node.ReadSeen(f.dataDir, store)
-	if err != nil || len(seen) == 0 {
+	if err != nil || !slices.ContainsFunc(seen, func(s core.Seen) bool { return s.Here || earlier(&s) }) {
 		return err
 	}
-	return node.ForgetSeen(f.dataDir, store, func(s *core.Seen) bool { return s.Cluster == cluster && s.Epoch >= epoch })
+	return node.ForgetSeen(f.dataDir, store, earlier)
 }
 
 func (f *backupFlags) copy(cmd *cobra.Command) error {
