@@ -414,10 +414,15 @@ func (l *listing) settle(ctx context.Context) error {
 	missing := c.places(func(at ref, _ record.ID) bool { return l.wanted[at] != nil && !l.seen[at] })
 	for _, places := range missing { //tidy:unordered findings are not ordered
 		key := c.st.RangeKey(&places[0].r)
-		if _, gone, err := c.readHead(ctx, key); !gone {
-			if err == nil || errors.Is(err, record.ErrCorrupt) {
-				err = fmt.Errorf("%s was missing in a listing and is there: the store is not reliable", key)
-			}
+		_, gone, err := c.readHead(ctx, key)
+		switch {
+		case gone:
+		case err == nil:
+			return fmt.Errorf("%s was missing in a listing and is there: the store is not reliable", key)
+		case errors.Is(err, record.ErrCorrupt): // a journal lists no name of a damaged part
+			c.lost("missing object", key, err.Error(), places)
+			continue
+		default:
 			return err
 		}
 		c.lost("missing object", key, "records that can be read are in it, and it is not there", places)

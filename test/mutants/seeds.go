@@ -17,6 +17,7 @@ const (
 var Kinds = []Kind{
 	{"default", 200, logSim},
 	{"losses", 400, logSim},
+	{"copies", 400, logSim},
 	{"clocks", 200, logSim},
 	{"standbys", 200, logSim},
 	{"cluster", 100, logSim},

@@ -98,17 +98,18 @@ type Config struct {
 
 // The first seeds of other kinds of runs.
 const (
-	Starts   = 1 << 60 // brokers start at the same time
-	Clocks   = 1 << 61 // wrong clocks
-	Losses   = 1 << 62 // an object is lost, or an older copy of the bucket is restored
-	Standbys = 3 << 61 // fenced brokers follow and stand again
-	Months   = 1 << 63 // a month with triggers
-	Clusters = 5 << 61 // brokers decide by cluster.Core who leads
-	Riemann  = 3 << 62 // Riemann clients
+	Starts   = 1 << 60        // brokers start at the same time
+	Clocks   = 1 << 61        // wrong clocks
+	Losses   = 1 << 62        // an object is lost, or an older copy of the bucket is restored
+	Copies   = Losses + 1<<32 // the same, and some brokers have copies of slots
+	Standbys = 3 << 61        // fenced brokers follow and stand again
+	Months   = 1 << 63        // a month with triggers
+	Clusters = 5 << 61        // brokers decide by cluster.Core who leads
+	Riemann  = 3 << 62        // Riemann clients
 )
 
 // Tested is the number of seeds of each kind that the tests of this package run, from Kind+1 on.
-var Tested = map[uint64]int{0: 50, Clocks: 20, Losses: 20, Standbys: 20, Months: 4, Clusters: 8, Riemann: 8}
+var Tested = map[uint64]int{0: 50, Clocks: 20, Losses: 20, Copies: 20, Standbys: 20, Months: 4, Clusters: 8, Riemann: 8}
 
 // Draw expands a seed into a configuration. For swarm testing, each kind of fault is off in half of
 // the seeds.
@@ -204,7 +205,9 @@ func drawLoss(seed uint64) Config {
 		c.CopyAt = c.LoseAt - time.Duration(r.Int64N(int64(min(c.LoseAt, 20*time.Second))))
 	}
 	c.Folderless = []float64{0, 0.5, 1}[r.IntN(3)]
-	c.drawCopies()
+	if seed > Copies {
+		c.drawCopies()
+	}
 	if c.CrashEvery == 0 || r.IntN(2) == 0 {
 		c.CrashEvery = 10 * time.Second
 	}

@@ -82,6 +82,15 @@ func TestLosses(t *testing.T) {
 	}
 }
 
+// TestCopies runs seeds with a loss in which some brokers have copies of slots, and leaders compare the
+// bucket with their state.
+func TestCopies(t *testing.T) {
+	ran, total := campaign(t, sim.Copies, [2]int{*lossesFlag, 2}, func(s sim.Stats) any { return s.Loss })
+	if n := total.Loss; !t.Failed() && ran >= 200 && (n.Copied == 0 || n.Alarms == 0) {
+		t.Error("the runs did not cover enough")
+	}
+}
+
 // TestLossesThatFailed repeats seeds that once failed.
 func TestLossesThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{

@@ -6,6 +6,7 @@ import "testing"
 var Mutants = map[string]func(t *testing.T, i uint64) (seed uint64, err error){
 	"default":  from(1),
 	"losses":   from(Losses + 1),
+	"copies":   from(Copies + 1),
 	"clocks":   from(Clocks + 1),
 	"standbys": from(Standbys + 1),
 	"cluster":  from(Clusters + 1),
@@ -20,6 +21,7 @@ var Mutants = map[string]func(t *testing.T, i uint64) (seed uint64, err error){
 var MutantsTested = map[string]int{
 	"default":  Tested[0],
 	"losses":   Tested[Losses],
+	"copies":   Tested[Copies],
 	"clocks":   Tested[Clocks],
 	"standbys": Tested[Standbys],
 	"cluster":  Tested[Clusters],
