@@ -11,6 +11,10 @@ import (
 // send performs a request to the store and delivers its answer.
 func (r *run) send(e core.Effect) {
 	w := r.n.w
+	if e.Kind == core.EffScrub {
+		r.scrub(&e)
+		return
+	}
 	w.check.request(r, &e)
 	ev := &core.Event{Op: e.Op}
 	r.rules.open++
@@ -56,8 +60,6 @@ func (r *run) send(e core.Effect) {
 			ev.Journaled = o == core.OutcomeOK
 			done(core.OutcomeOK)
 		})
-	case core.EffScrub:
-		r.scrub(&e, ev, done)
 	default:
 		s.call(r.n, false, func() core.Outcome {
 			b, ok := r.n.get(&e)
@@ -81,23 +83,20 @@ const scrubMost = 10 * time.Second
 
 // scrub compares the bucket with a state. Its pages take a while, in which objects are replaced and
 // collected.
-func (r *run) scrub(e *core.Effect, ev *core.Event, done func(core.Outcome)) {
-	w := r.n.w
-	ev.Kind = core.EvScrubbed
-	compare := func() core.Outcome {
+func (r *run) scrub(e *core.Effect) {
+	w, of := r.n.w, r.core
+	w.after(w.upTo(w.scrubRand, scrubMost), func() {
 		need := core.NewNeeded(e.View, e.Key)
 		for _, name := range w.store.list("s0", "", 0) {
 			need.See(name)
 		}
-		ev.Names = need.Missing(16)
-		return core.OutcomeOK
-	}
-	w.after(w.upTo(w.lossRand, scrubMost), func() {
-		w.store.call(r.n, false, compare, func(o core.Outcome) {
-			if o != core.OutcomeOK {
-				ev.Names = nil
-			}
-			done(core.OutcomeOK)
+		ev := &core.Event{Kind: core.EvScrubbed, Op: e.Op, Outcome: core.OutcomeOK, Names: need.Missing(16)}
+		w.after(w.upTo(w.scrubRand, w.cfg.Latency), func() {
+			r.deliver(func() {
+				if r.core == of { // otherwise the log has canceled it
+					r.step(ev)
+				}
+			})
 		})
 	})
 }

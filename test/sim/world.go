@@ -51,7 +51,7 @@ type simulation struct {
 	eventOps    uint64 // ops of Riemann front ends
 	eventNumber int64  // of the newest Riemann event
 
-	lossRand, clockRand, feedRand, netRand *rand.Rand
+	lossRand, clockRand, feedRand, netRand, scrubRand *rand.Rand
 
 	net        *network // nil: brokers have no links
 	registered []cluster.Registration
@@ -70,12 +70,12 @@ func Run(cfg Config, trace io.Writer) Result {
 }
 
 // runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
-// 16.
+// 17.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
-	w.rightsRand, w.auditRand, w.eventRand, w.feedRand, w.netRand = stream(12), stream(13), stream(14), stream(15), stream(16)
+	w.rightsRand, w.auditRand, w.eventRand, w.feedRand, w.netRand, w.scrubRand = stream(12), stream(13), stream(14), stream(15), stream(16), stream(17)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
