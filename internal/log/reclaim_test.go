@@ -100,6 +100,7 @@ func TestIdleLogFreesSpace(t *testing.T) {
 				kept.append(t, l, "kept")
 				silent(t, s)
 				free(t, l, freed)
+				synctest.Wait() // the commit begins a comparison of the bucket with the state (rule R16)
 				before := s.Counts()
 				time.Sleep(10*time.Minute + time.Second)
 				if n := s.Counts().Sub(before); n.Puts != 3 || n.Lists != 3 || n.Gets != 0 || n.Deletes != 1 {
