@@ -1,11 +1,13 @@
 package journalsim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/watermark"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -144,6 +146,35 @@ func TestListingWhileFilesAreCreated(t *testing.T) {
 			if p.verify(epoch(1), false); v.err != nil {
 				t.Fatal(v.err)
 			}
+		}
+	})
+}
+
+// Between the look of a reader at the position and its listing, the owner leaves its file, and another
+// process removes the file, because its objects were deleted. That is no damage.
+func TestFileIsRemovedWhileAReaderStarts(t *testing.T) {
+	scenario(t, func(w *World) {
+		fill(t, w, 1)
+		v := w.still(w.disk.fail(&kept{}))
+		files := journal.Files(epoch(1))
+		position := must.Get(v.disk.lookup(journal.PositionFile(epoch(1))))(t)
+		content := make([]byte, watermark.FileBytes)
+		position.read(content, 0)
+		record, _ := watermark.Decode(content)
+		v.before = func(_ *Process, step string) {
+			if step != "readdir "+files {
+				return
+			}
+			v.before = nil
+			next := must.Get(v.disk.lookup(files + "/00000002"))(t) // is being prepared
+			next.size.add(4 * journal.BlockBytes)
+			must.NoError(t, v.disk.unlink(files+"/00000001"))
+			position.write(watermark.Encode(1000, slices.Concat(record[:16], []byte{2, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 8))))
+		}
+		p := v.start()
+		must.Get2(p.store.list(epoch(1)))(t)
+		if named := p.store.named(epoch(1)); v.before != nil || len(named) > 0 {
+			t.Errorf("the reader names %v", named)
 		}
 	})
 }

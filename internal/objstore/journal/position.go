@@ -128,7 +128,11 @@ func (r *reader) passed(e evidence, pos Position) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for %s: %w", name, err)
 	}
-	return exists, nil
+	if exists {
+		return true, nil
+	}
+	again, err := readEvidence(r.j.sys, r.j.folder) // it leaves a file before that is removed
+	return again.at != e.at, err
 }
 
 // cut returns how many bytes behind pos are missing at the end of the open file, or were before it was
