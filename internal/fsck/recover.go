@@ -233,7 +233,7 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 		return nil, err
 	}
 	for i := range r.o.Seen {
-		if s := &r.o.Seen[i]; older != nil && s.Cluster == r.cluster {
+		if s := &r.o.Seen[i]; older != nil && s.Cluster == r.cluster && s.Concerns(r.st) {
 			r.lastEpoch, r.highest = max(r.lastEpoch, s.Epoch), max(r.highest, s.Highest)
 		}
 	}

@@ -2,6 +2,8 @@ package log
 
 import (
 	"context"
+	"path"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -18,7 +20,13 @@ func (l *Log) scrub(ctx context.Context, e *core.Effect) *core.Event {
 	defer l.sweeping.Unlock()
 	ev := &core.Event{Kind: core.EvScrubbed, Op: e.Op, Outcome: core.OutcomeOK}
 	need := core.NewNeeded(e.View, e.Key)
-	err := l.names(ctx, []string{core.SnapPrefix(e.View.Shard), core.WALPrefix(e.View.Shard), state.PackPrefix(e.View.Shard)}, need.See)
+	recovered := map[string]bool{} // folders in which a recovery has accepted a loss
+	err := l.names(ctx, []string{core.SnapPrefix(e.View.Shard), core.WALPrefix(e.View.Shard), state.PackPrefix(e.View.Shard)}, func(key string) {
+		need.See(key)
+		if strings.HasSuffix(key, state.RecoverySuffix) {
+			recovered[path.Dir(key)] = true
+		}
+	})
 	if err == nil {
 		ev.Names = need.Missing(scrubbedMax)
 	}
@@ -26,7 +34,7 @@ func (l *Log) scrub(ctx context.Context, e *core.Effect) *core.Event {
 		var damages []objstore.Damage
 		damages, err = finder.Damage(ctx, core.WALPrefix(e.View.Shard))
 		for i := range damages {
-			if damages[i].Lost && ev.Err == nil {
+			if damages[i].Lost && !recovered[damages[i].Folder] && ev.Err == nil {
 				ev.Err = damages[i].Err
 			}
 		}

@@ -110,7 +110,7 @@ func (p *comparison) before(name string) bool {
 		if p.first() >= name {
 			return true
 		}
-		if p.missing == nil {
+		if p.missing == nil && !p.c.sound[p.first()] {
 			lost := p.next[0]
 			p.missing = &lost
 		}

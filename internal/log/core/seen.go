@@ -20,20 +20,21 @@ type Seen struct {
 	Here bool
 }
 
-// RestoredEpochs is how many epochs a restored copy of a log skips. So a position that is so far ahead is
-// one of a restored copy, and its original does not have to contain it.
+// RestoredEpochs is how many epochs a restored copy of a log skips. So a copy is of a later generation of
+// RestoredEpochs epochs than its original, which does not have to contain a position of the copy.
 const RestoredEpochs = 1 << 16
+
+// Concerns reports whether a position is evidence for a log: the bucket at this address had it, or it is of
+// the same log at another address and not of a restored copy.
+func (s *Seen) Concerns(st *state.State) bool {
+	return s.Here || s.Cluster == st.Cluster && s.Epoch/RestoredEpochs <= st.Pos.Epoch/RestoredEpochs
+}
 
 // Older returns a position that a log does not reach, nil if there is none. A position of another address
 // counts if it is of the same log: the bucket was moved, or its address is written in another way.
 func Older(known []Seen, st *state.State) *Seen {
 	for i := range known {
-		s := &known[i]
-		same := s.Cluster == st.Cluster
-		switch {
-		case s.Here && (!same || s.Beyond(st)):
-			return s
-		case same && uint64(s.Epoch) < uint64(st.Pos.Epoch)+RestoredEpochs && s.Beyond(st):
+		if s := &known[i]; s.Concerns(st) && (s.Cluster != st.Cluster || s.Beyond(st)) {
 			return s
 		}
 	}

@@ -49,6 +49,7 @@ func TestOlder(t *testing.T) {
 		{"at the end", core.Seen{Cluster: cluster, Epoch: 2, Nonce: record.ID{2}, Slot: 4}, false, false},
 		{"behind the end", core.Seen{Cluster: cluster, Epoch: 2, Nonce: record.ID{2}, Slot: 5}, true, true},
 		{"in a later epoch", core.Seen{Cluster: cluster, Epoch: 9, Nonce: record.ID{3}}, true, true},
+		{"in a copy that was restored from an older backup", core.Seen{Cluster: cluster, Epoch: core.RestoredEpochs, Nonce: record.ID{3}}, true, false},
 		{"in a restored copy", core.Seen{Cluster: cluster, Epoch: 2 + core.RestoredEpochs + 1, Nonce: record.ID{3}}, true, false},
 		{"of another log", core.Seen{Cluster: record.ID{8}, Epoch: 1, Nonce: record.ID{3}}, true, false},
 	} {

@@ -33,8 +33,12 @@ func (j *Journal) endScanning() error {
 	if err != nil {
 		return err
 	}
+	e, err := readEvidence(j.sys, j.folder) // its file is removed only after the end has a name
+	if err != nil {
+		return err
+	}
 	end, err := j.readEnd()
-	if errors.Is(err, fs.ErrNotExist) && len(late) > 0 {
+	if errors.Is(err, fs.ErrNotExist) && len(late) > 0 && !e.exists {
 		return j.endUnnamed(r, errors.New("the file is missing"))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
