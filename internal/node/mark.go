@@ -181,7 +181,8 @@ func (k *positionSaver) save() {
 	}
 	mark := k.mark
 	k.mu.Unlock()
-	if mark == nil || strings.Contains(k.store, "fsync=false") { // the log is not durable either
+	_, parameters, _ := strings.Cut(k.store, "?")
+	if mark == nil || strings.Contains(parameters, "fsync=false") { // the log is not durable either
 		return
 	}
 	if err := mark.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {

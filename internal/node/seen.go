@@ -141,6 +141,9 @@ func saveSeen(dir, store string, s *core.Seen) error {
 		})
 	}
 	if n := len(all) - positionsMax; n > 0 {
+		for i := range all[:n] {
+			_ = os.Remove(markFile(dir, all[i].Store)) // proves nothing if it is read without the list
+		}
 		all = all[n:]
 	}
 	b, err := json.MarshalIndent(all, "", "  ")

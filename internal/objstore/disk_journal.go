@@ -292,7 +292,7 @@ func (d *Disk) Damage(ctx context.Context, prefix string) ([]Damage, error) {
 		folder, is := strings.CutSuffix(name, journal.Files(""))
 		if !is || !e.IsDir() { // a position or an end without the folder shows that the folder was lost
 			folder = strings.TrimSuffix(strings.TrimSuffix(name, journal.PositionFile("")), journal.Late(""))
-			is = folder != name && (!e.IsDir() || d.exists(journal.EndFile(folder))) && !d.exists(journal.Files(folder))
+			is = folder != name && e.IsDir() == d.exists(journal.EndFile(folder)) && !d.exists(journal.Files(folder))
 		}
 		if is && strings.HasPrefix(folder+"/", prefix) {
 			found, err := d.damageOf(folder)

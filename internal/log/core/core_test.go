@@ -29,6 +29,7 @@ type bench struct {
 	onEffect func(e core.Effect) // if not nil, called with each effect
 	noOwn    bool                // the store refuses claims
 	caches   bool                // it reads copies of lost slots
+	hidden   map[string]bool     // omitted from lists
 	raiseMax uint32              // of the next EvFreeze
 }
 
@@ -161,7 +162,7 @@ func (b *bench) body(e core.Effect) []byte {
 func (b *bench) list(e core.Effect) []string {
 	var names []string
 	for k := range b.objects {
-		if len(k) >= len(e.Prefix) && k[:len(e.Prefix)] == e.Prefix && k > e.After {
+		if len(k) >= len(e.Prefix) && k[:len(e.Prefix)] == e.Prefix && k > e.After && !b.hidden[k] {
 			names = append(names, k)
 		}
 	}

@@ -198,7 +198,7 @@ func (e *endCheck) readBeyond(names []string, next string) {
 			left--
 			if ev.Outcome == OutcomeCorrupt {
 				pos := e.c.committed.Pos
-				e.c.stop(&LostError{Pos: pos, Key: e.c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and " + key + " behind it cannot be read", Err: orUnknown(ev.Err)})
+				e.c.stop(e.c.lostError(pos, e.c.committed.Key(pos.Epoch, pos.Slot), "is missing, and "+key+" behind it cannot be read", orUnknown(ev.Err)))
 				return
 			}
 			if ev.Outcome == OutcomeOK && RefersBeyond(e.c.committed, &ev.Slot.Head) && (first == "" || key < first) {
@@ -269,7 +269,7 @@ func (c *Core) confirmMissing(proof string) {
 				c.startOver()
 				return
 			}
-			c.stop(&LostError{Pos: c.committed.Pos, Key: key, Why: "is missing although it was stored: " + proof + " refers to the log behind it"})
+			c.stop(c.lostError(c.committed.Pos, key, "is missing although it was stored: "+proof+" refers to the log behind it", nil))
 		})
 	})
 }
@@ -281,6 +281,8 @@ type LostError struct {
 	Key string // of the slot
 	Why string
 	Err error // the read error, if any
+	// Known: the broker knows a position behind the slot, which a recovery accepts as well
+	Known bool
 }
 
 func (e *LostError) Error() string {
@@ -288,8 +290,21 @@ func (e *LostError) Error() string {
 	if e.Err != nil {
 		why += ": " + e.Err.Error()
 	}
-	return fmt.Sprintf(`epoch %d slot %d (%s) %s; restore the object, or accept the loss: "seb recover --accept-loss %d:%d"`,
-		e.Pos.Epoch, e.Pos.Slot, e.Key, why, e.Pos.Epoch, e.Pos.Slot)
+	also := ""
+	if e.Known {
+		also = " --accept-older-copy"
+	}
+	return fmt.Sprintf(`epoch %d slot %d (%s) %s; restore the object, or accept the loss: "seb recover --accept-loss %d:%d%s"`,
+		e.Pos.Epoch, e.Pos.Slot, e.Key, why, e.Pos.Epoch, e.Pos.Slot, also)
+}
+
+// lostError returns the error of a lost slot. The command of a recovery also accepts that the bucket holds
+// less than a position that the broker knows.
+func (c *Core) lostError(pos state.Position, key, why string, err error) *LostError {
+	known := slices.ContainsFunc(c.cfg.Seen, func(s Seen) bool {
+		return s.Cluster == c.cluster && s.Concerns(c.committed) && pos.Less(state.Position{Epoch: s.Epoch, Slot: s.Slot})
+	})
+	return &LostError{Pos: pos, Key: key, Why: why, Err: err, Known: known}
 }
 
 // Is reports whether target is record.ErrCorrupt, because acknowledged data is damaged or missing.
@@ -324,5 +339,5 @@ func (c *Core) endsShort() {
 		return
 	}
 	pos := c.committed.Pos
-	c.stop(&LostError{Pos: pos, Key: c.committed.Key(pos.Epoch, pos.Slot), Why: "is missing, and the newest snapshot " + c.load.newest + " cannot be read"})
+	c.stop(c.lostError(pos, c.committed.Key(pos.Epoch, pos.Slot), "is missing, and the newest snapshot "+c.load.newest+" cannot be read", nil))
 }

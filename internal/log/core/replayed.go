@@ -45,7 +45,7 @@ func (l *loading) replayed(h *record.Head) {
 type comparison struct {
 	c         *Core
 	next      []stretch // not compared yet
-	missing   *stretch  // begins with the first slot that is not listed, or not with its size
+	missing   []stretch // of one slot each: not listed, or not with its size
 	recovered string    // the first slot with a recovery that the replay did not come by
 }
 
@@ -99,10 +99,7 @@ func (p *comparison) fits(slot string, size int64) bool {
 }
 
 // first is the name of the next slot to compare.
-func (p *comparison) first() string {
-	s := &p.next[0]
-	return state.SlotKey(p.c.cfg.Shard, s.epoch, s.nonce, s.from)
-}
+func (p *comparison) first() string { return p.c.keyOf(&p.next[0]) }
 
 // before skips the replayed slots that sort before a name, and reports whether others are left.
 func (p *comparison) before(name string) bool {
@@ -110,9 +107,10 @@ func (p *comparison) before(name string) bool {
 		if p.first() >= name {
 			return true
 		}
-		if p.missing == nil && !p.c.sound[p.first()] {
+		if len(p.missing) < confirmedAtOnce && !p.c.sound[p.first()] {
 			lost := p.next[0]
-			p.missing = &lost
+			lost.sizes = lost.sizes[:1]
+			p.missing = append(p.missing, lost)
 		}
 		p.advance()
 	}
@@ -145,7 +143,7 @@ func (p *comparison) end() bool {
 		c.noteRecovery(p.recovered)
 		c.startOver()
 		return false
-	case p.missing != nil:
+	case len(p.missing) > 0:
 		c.confirmReplayed(p.missing)
 		return false
 	}
@@ -161,36 +159,57 @@ func (c *Core) noteRecovery(slot string) {
 	c.recovered[slot] = true
 }
 
-// confirmReplayed looks once more for a slot that was replayed and is not listed, or with another size.
-// It was collected, which a newer snapshot shows, or it is lost. Another object may have taken the name of
+// confirmedAtOnce bounds how many slots are confirmed in one round. Each round begins the start again.
+const confirmedAtOnce = 64
+
+// confirmReplayed looks once more for slots that were replayed and are not listed, or with another size.
+// They were collected, which a newer snapshot shows, or lost. Another object may have taken the name of
 // a lost slot: the start begins again without copies. The same object with another size has damaged
 // batches: the start can apply it, and a read of its records fails.
-func (c *Core) confirmReplayed(s *stretch) {
-	key := state.SlotKey(c.cfg.Shard, s.epoch, s.nonce, s.from)
-	lost := func(why string, err error) {
-		c.stop(&LostError{Pos: s.pos(), Key: key, Why: why + ", and this broker has a copy of it", Err: err})
-	}
+func (c *Core) confirmReplayed(slots []stretch) {
 	c.listSnaps(func(names []snapName) {
 		if len(names) > 0 && names[0].key != c.load.newest {
 			c.startOver()
 			return
 		}
-		c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: true, Direct: true}, func(ev *Event) {
-			switch {
-			case ev.Outcome == OutcomeNotFound:
-				lost("is missing in the bucket", nil)
-			case ev.Outcome == OutcomeCorrupt:
-				lost("cannot be read in the bucket", orUnknown(ev.Err))
-			case ev.Slot.Head.ObjectLen != uint64(s.sizes[0]):
-				c.direct = true
-				c.startOver()
-			default:
-				if c.sound == nil {
-					c.sound = map[string]bool{}
+		left, answers := len(slots), make([]*Event, len(slots))
+		for i := range slots {
+			c.request(Effect{Kind: EffGetSlot, Key: c.keyOf(&slots[i]), HeadOnly: true, Direct: true}, func(ev *Event) {
+				answers[i] = ev
+				if left--; left == 0 {
+					c.judgeReplayed(slots, answers)
 				}
-				c.sound[key] = true
-				c.startOver()
-			}
-		})
+			})
+		}
 	})
+}
+
+// judgeReplayed begins the start again, or ends it at the first lost slot.
+func (c *Core) judgeReplayed(slots []stretch, answers []*Event) {
+	if c.sound == nil {
+		c.sound = map[string]bool{}
+	}
+	for i, ev := range answers {
+		s, lost, err := &slots[i], "", error(nil)
+		switch {
+		case ev.Outcome == OutcomeNotFound:
+			lost = "is missing in the bucket"
+		case ev.Outcome == OutcomeCorrupt:
+			lost, err = "cannot be read in the bucket", orUnknown(ev.Err)
+		case ev.Slot.Head.ObjectLen != uint64(s.sizes[0]):
+			c.direct = true
+		default:
+			c.sound[c.keyOf(s)] = true
+		}
+		if lost != "" {
+			c.stop(c.lostError(s.pos(), c.keyOf(s), lost+", and this broker has a copy of it", err))
+			return
+		}
+	}
+	c.startOver()
+}
+
+// keyOf is the name of the first slot of a stretch.
+func (c *Core) keyOf(s *stretch) string {
+	return state.SlotKey(c.cfg.Shard, s.epoch, s.nonce, s.from)
 }

@@ -44,7 +44,8 @@ import (
 //	place POSITION own|seal|data hint= nonce= time=   an object at the name of the open request
 //	object KEY, delete POSITION|snapshot:POSITION|PREFIX*
 //	lose POSITION...                  deletes objects; cores that were started with cached=yes have copies
-//	truncate POSITION                 cuts its last byte off
+//	truncate POSITION...              cuts their last byte off
+//	hide POSITION...                  omits them from lists
 //	damage POSITION|snapshot:POSITION... times=
 //	pass 1m, tick 1m                  time passes; tick sends an event at the end
 //	readers yes|no, confirm TAG, state
@@ -52,7 +53,7 @@ import (
 func TestScenarios(t *testing.T) {
 	sebtest.Scenarios(t, func(t *testing.T) func(c *sebtest.Command) []string {
 		s := &scenario{
-			t: t, cores: map[string]*bench{}, objects: map[string][]byte{}, cached: map[string][]byte{}, damaged: map[string]int{},
+			t: t, cores: map[string]*bench{}, objects: map[string][]byte{}, cached: map[string][]byte{}, hidden: map[string]bool{}, damaged: map[string]int{},
 			newest: map[string]core.Effect{}, numbers: map[operation]int{},
 		}
 		return s.perform
@@ -72,6 +73,7 @@ type scenario struct {
 	cores   map[string]*bench
 	objects map[string][]byte
 	cached  map[string][]byte
+	hidden  map[string]bool
 	damaged map[string]int // how often an object cannot be read, by position
 	lines   []string
 	silent  bool
@@ -121,7 +123,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		s.place(c)
 	case "object":
 		s.objects[c.Args[0]] = []byte("x")
-	case "delete", "lose", "truncate", "damage":
+	case "delete", "lose", "truncate", "hide", "damage":
 		s.spoil(c)
 	case "pass", "tick":
 		s.pass(c.Args[0], c.Verb == "tick")
@@ -151,6 +153,8 @@ func (s *scenario) spoil(c *sebtest.Command) {
 		case hit && c.Verb == "lose":
 			s.cached[key] = body
 			delete(s.objects, key)
+		case hit && c.Verb == "hide":
+			s.hidden[key] = true
 		case hit && c.Verb == "truncate":
 			s.objects[key] = body[:len(body)-1]
 		}
@@ -211,7 +215,7 @@ func (s *scenario) start(c *sebtest.Command) {
 	if first && old {
 		s.objects = oldBucket(s.t)
 	}
-	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), onEffect: s.effect, noOwn: journals == "refused", caches: caches}
+	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), hidden: s.hidden, onEffect: s.effect, noOwn: journals == "refused", caches: caches}
 	if s.bench != nil {
 		b.now = s.now
 	}

@@ -304,6 +304,7 @@ func (c *Core) findOwnEpoch(from snapName) {
 	ours := c.committed
 	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
 		if s.Head.Kind == record.KindSeal && s.Head.NextEpoch == ours.Pos.Epoch && s.Head.NextNonce == ours.Nonce {
+			c.load.newest = from.key
 			c.becomeLeader()
 			return false
 		}

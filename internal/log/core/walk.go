@@ -130,7 +130,7 @@ func (c *Core) readRecovery(w *walk, why error) {
 			return
 		}
 		if ev.Outcome != OutcomeOK || !isRecovery(&ev.Slot.Head) || c.checkHead(w, &ev.Slot.Head) != nil {
-			c.stop(&LostError{Pos: pos, Key: slot, Why: "cannot be read", Err: why})
+			c.stop(c.lostError(pos, slot, "cannot be read", why))
 			return
 		}
 		c.noteRecovery(slot)

@@ -111,13 +111,11 @@ func (j *Journal) sweepDeleting() error {
 	}
 	j.mu.Lock()
 	var empty []uint64
-	j.files = slices.DeleteFunc(j.files, func(f *file) bool {
-		if f.number >= keep || !unneeded(f) {
-			return false
+	for _, f := range j.files {
+		if f.number < keep && unneeded(f) {
+			empty = append(empty, f.number)
 		}
-		empty = append(empty, f.number)
-		return true
-	})
+	}
 	j.mu.Unlock()
 	for _, number := range empty {
 		if err := j.leave(number); err != nil {
@@ -131,6 +129,9 @@ func (j *Journal) sweepDeleting() error {
 		if err := j.remove(j.goneName(number)); err != nil {
 			return err
 		}
+		j.mu.Lock() // after an error the next sweep finds it again
+		j.files = slices.DeleteFunc(j.files, func(f *file) bool { return f.number == number })
+		j.mu.Unlock()
 	}
 	return nil
 }
