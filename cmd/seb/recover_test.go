@@ -140,3 +140,25 @@ func TestAnOlderCopyAtAnotherAddressIsRefused(t *testing.T) {
 	check.Equalf(t, p.must("consume", "demo"), "a\n", "consumed")
 	b.term()
 }
+
+// TestOriginalOfARestoredBucket: a restored copy was led with the data directory of its original, which
+// has started several times since the backup. The original is no older copy.
+func TestOriginalOfARestoredBucket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	p := newWorkDir(t)
+	p.produceAndStop("a")
+	p.must("backup", "--bucket", "./bucket", "--to", "./backup")
+	for range 4 {
+		p.produceAndStop("b")
+	}
+	for range 2 {
+		p.must("restore", "--from", "./backup", "--bucket", "./restored")
+		b := p.serve("--kafka-listen", "", "--bucket", "./restored")
+		check.Equalf(t, p.must("consume", "demo"), "a\n", "consumed from the restored copy")
+		b.term()
+		p.produceAndStop("c")
+		must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "restored")))
+	}
+}

@@ -81,15 +81,24 @@ func (p *workDir) killedFolder() string {
 }
 
 // TestACutJournalIsRefused: the journal of the newest epoch is cut, as by a file system that lost its
-// end. A machine without the data directory must not continue before the cut.
+// end. A machine with or without the data directory must not continue before the cut, and the command
+// that the refusal names helps.
 func TestACutJournalIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
+	for _, kept := range []bool{false, true} {
+		t.Run(fmt.Sprintf("data directory kept %t", kept), func(t *testing.T) { cutJournal(t, kept) })
+	}
+}
+
+func cutJournal(t *testing.T, kept bool) {
 	p := newWorkDir(t)
 	file := p.killedFolder()
 	must.NoError(t, os.Truncate(file, 20480))
-	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
+	if !kept {
+		must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
+	}
 	if r := p.run("fsck", "--bucket", "./bucket"); r.code != 5 || !strings.Contains(r.out, "+journal/00000001") {
 		t.Errorf("fsck: exit code %d, want 5 and the file: %s%s", r.code, r.out, r.err)
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 const values = 10
@@ -245,6 +247,50 @@ func TestObjectOfADamagedJournalIsRestored(t *testing.T) {
 			must.Get(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &end.Pos}))(t)
 		}
 		j.reads(want...)
+	}
+}
+
+// TestObjectOfAKilledJournalIsRestored: the same in a journal without an end. Its end is named by the
+// recovery, so nothing is damaged afterwards but what the recovery has accepted, and a leader that compares the
+// bucket with its state raises no alarm.
+func TestObjectOfAKilledJournalIsRestored(t *testing.T) {
+	t.Parallel()
+	for _, restored := range []bool{true, false} {
+		j := newJournaled(t, false)
+		s := j.open()
+		all := withData(t, s)
+		key := all[len(all)-5]
+		object := read(t, s, key)
+		j.flip("+journal/00000001", head(5))
+		want := upTo(5)
+		if restored {
+			late := filepath.Join(strings.TrimSuffix(j.file("+journal"), "+journal") + "+late")
+			must.NoError(t, os.MkdirAll(late, 0o700))
+			must.NoError(t, os.WriteFile(filepath.Join(late, filepath.Base(key)), object, 0o600))
+			want = upTo(values)
+		}
+		end := j.refuses("offset")
+		must.Get(fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &end.Pos}))(t)
+		j.finds()
+		var log sebtest.Log
+		counted := storetest.NewCounter(j.open())
+		o := options(counted, 1000)
+		o.Logger, o.Core.ScrubEvery = log.Logger(), 1
+		b := open(t, o)
+		began := counted.Counts().Lists
+		sebtest.Eventually(t, "two comparisons of three lists have ended", func() bool {
+			produce(t, b, "a", 0, "compared")
+			return counted.Counts().Lists >= began+7
+		})
+		closeBroker(t, b)
+		if log.Contains("log alarm") {
+			t.Errorf("restored %t: %s", restored, log.String())
+		}
+		b = open(t, options(j.open(), 1000))
+		for _, i := range want {
+			check.Equalf(t, readAll(t, b).values[fmt.Sprintf("a/0@%d", i)], fmt.Sprintf("value-%d", i), "restored %t: record %d", restored, i)
+		}
+		closeBroker(t, b)
 	}
 }
 
