@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -17,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/internal/problem"
 )
 
-// textTags mark the encodings in entity tags.
-var textTags = map[encoding.TextForm]string{encoding.Array: "a", encoding.EachLine: "l"}
+// textTags begin the entity tags of the encodings.
+var textTags = map[encoding.TextForm]string{encoding.Array: `"a`, encoding.EachLine: `"l`}
 
 // Text answers with records in JSON.
 func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form encoding.TextForm) error {
@@ -99,12 +100,13 @@ func sendChunk(timeout httpconn.ProgressTimeout, w http.ResponseWriter, c *broke
 // that ended before the end of its partition consists of the records of its topic from begun up to
 // Offset that exist. They never change: a recreated topic has another ID, and an offset is assigned
 // once. Compaction can only remove records; then their number is lower, or the answer ends at a
-// higher offset. The answer of a scan has no tag, because its records depend on the filter.
+// higher offset. The answer of a scan has no tag, because its records depend on the filter. form is
+// the begin of the tag.
 func (g *Reading) entityTag(form string) string {
 	if g.scan != nil || g.topicID.IsZero() || g.Count == 0 || g.short || g.Offset >= g.End {
 		return ""
 	}
-	return fmt.Sprintf(`"%s1-%s-%d-%x-%x-%x"`, form, g.topicID, g.Partition, g.begun, g.Offset, g.Count)
+	return fmt.Sprintf(`%s1-%s-%d-%x-%x-%x"`, form, g.topicID, g.Partition, g.begun, g.Offset, g.Count)
 }
 
 // unchanged sets the entity tag of the collected answer, and answers 304 if the client has it. A
@@ -132,46 +134,52 @@ func (g *Reading) unchanged(w http.ResponseWriter, form string) bool {
 	return true
 }
 
-// The framing of a multipart answer. The boundary may occur in the records, but clients that read
-// by the sizes, such as the original's, are not affected. A random boundary would protect other
-// clients only against chance.
-const (
-	outBoundary = "seb-7d1f9c52e0a84b3b96c1b2a5"
-	outKind     = api.Multipart + "; boundary=" + outBoundary
-	outSizes    = "--" + outBoundary + "\r\nContent-Disposition: form-data; name=\"sizes\"\r\n\r\n["
-	outRecords  = "]\r\n--" + outBoundary + "\r\nContent-Disposition: form-data; name=\"records\"\r\n\r\n"
-	outEnd      = "\r\n--" + outBoundary + "--\r\n"
-)
+// envelope surrounds the parts of one multipart answer.
+type envelope struct{ kind, sizes, records, end string }
 
-// Multipart answers with values only, as the original does: null and empty values look the same.
+// newEnvelope draws a boundary. Call it when the records are collected: then their producers cannot
+// know it, so that no record, and no two records together, end a part (RFC 2046, section 5.1.1).
+func newEnvelope() envelope {
+	boundary := rand.Text()
+	return envelope{
+		kind:    api.Multipart + "; boundary=" + boundary,
+		sizes:   "--" + boundary + "\r\nContent-Disposition: form-data; name=\"sizes\"\r\n\r\n[",
+		records: "]\r\n--" + boundary + "\r\nContent-Disposition: form-data; name=\"records\"\r\n\r\n",
+		end:     "\r\n--" + boundary + "--\r\n",
+	}
+}
+
+// Multipart answers with values only, as the original does: null and empty values look the same. Its
+// entity tag is weak, because each answer has another boundary.
 func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
 	g.gathers = true
 	v, err := g.Values(r.Context())
 	if err != nil {
 		return err
 	}
+	f := newEnvelope()
 	if g.Count == 0 {
-		g.headOfRecords(w, outKind, int64(len(outEnd)))
+		g.headOfRecords(w, f.kind, int64(len(f.end)))
 		g.s.o.Timeout.ExtendWrite(w)
 		w.WriteHeader(http.StatusPartialContent)
-		_, err := w.Write([]byte(outEnd))
+		_, err := w.Write([]byte(f.end))
 		return Sent(err)
 	}
-	if g.unchanged(w, "m") {
+	if g.unchanged(w, `W/"m`) {
 		return nil
 	}
-	g.headOfRecords(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
+	g.headOfRecords(w, f.kind, int64(len(f.sizes)+len(f.records)+len(f.end))+v.Sizes.Size+v.Sum)
 	w.WriteHeader(http.StatusOK)
 	out := gather{pace: g.s.o.Timeout, w: w, buf: g.buf[:0]}
-	out.add([]byte(outSizes))
+	out.add([]byte(f.sizes))
 	for _, b := range v.Sizes.List {
 		out.add(b)
 	}
-	out.add([]byte(outRecords))
+	out.add([]byte(f.records))
 	for _, b := range v.Refs {
 		out.add(b)
 	}
-	out.add([]byte(outEnd))
+	out.add([]byte(f.end))
 	return Sent(out.flush())
 }
 

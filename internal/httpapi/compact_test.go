@@ -113,7 +113,7 @@ func TestCompactionChangesEntityTags(t *testing.T) {
 				for _, form := range []string{api.JSON, api.NDJSON, api.Multipart} {
 					path := fmt.Sprintf("/records?topic-name=c&timeout=0s&offset=%d&%s", offset, limit)
 					a := g.get(path, form)
-					all[form+" "+path] = answer{a.header.Get("ETag"), string(a.body)}
+					all[form+" "+path] = answer{a.header.Get("ETag"), strings.ReplaceAll(string(a.body), a.boundary(), "b")}
 				}
 			}
 		}

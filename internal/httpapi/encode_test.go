@@ -140,14 +140,15 @@ func TestFullRangesHaveEntityTags(t *testing.T) {
 	put()
 	full := "/records?topic-name=t&offset=2&max-records=20"
 	tags := map[string]bool{}
+	first := map[string]string{api.JSON: `"a`, api.NDJSON: `"l`, api.Multipart: `W/"m`} // each multipart answer has another boundary
 	for _, c := range []struct{ accept, coding string }{{api.JSON, "identity"}, {api.NDJSON, "identity"}, {api.Multipart, "identity"}, {api.JSON, "gzip"}, {api.JSON, "zstd"}} {
 		a := s.coded(full, c.accept, c.coding)
 		tag := a.header.Get("ETag")
-		if a.status != 200 || len(tag) < 10 || tag[0] != '"' || tags[tag] || a.header.Get("Cache-Control") != "private, no-cache" {
+		if a.status != 200 || len(tag) < 10 || !strings.HasPrefix(tag, first[c.accept]) || tags[tag] || a.header.Get("Cache-Control") != "private, no-cache" {
 			t.Fatalf("%+v: tag %q, %q", c, tag, a.header.Get("Cache-Control"))
 		}
 		tags[tag] = true
-		for condition, status := range map[string]int{tag: 304, `"other", W/` + tag: 304, "*": 304, `"other"`: 200, "": 200, "foo": 400} {
+		for condition, status := range map[string]int{tag: 304, `"other", W/` + strings.TrimPrefix(tag, "W/"): 304, "*": 304, `"other"`: 200, "": 200, "foo": 400} {
 			h := map[string]string{"Accept": c.accept, "Accept-Encoding": c.coding, "If-None-Match": condition}
 			b := s.do(call{method: "GET", path: full, header: h})
 			if b.status != status || status == 304 && (len(b.body) > 0 || b.header.Get("ETag") == "" || b.header.Get(api.HeaderResumeOffset) != "22") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/check"
 )
 
 func TestMultipartRoundTrip(t *testing.T) {
@@ -28,5 +29,28 @@ func TestMultipartRoundTrip(t *testing.T) {
 	var topic api.Topic
 	if err := json.Unmarshal(s.get("/topic?topic-name=t").body, &topic); err != nil || topic.NextOffset != 6 || topic.LatestCommitAt.IsZero() {
 		t.Fatalf("topic: %+v %v", topic, err)
+	}
+}
+
+// TestRecordsDoNotEndThePart: a producer that has read answers cannot hide the records of others
+// from readers that search for the boundary, such as mime/multipart.
+func TestRecordsDoNotEndThePart(t *testing.T) {
+	s := start(t)
+	s.mustPost("topic-name=t", api.TextPlain, "first")
+	const read = "/records?topic-name=t&offset=0&timeout=0s&max-records=100"
+	all, seen := []string{"first"}, map[string]bool{}
+	for range 3 {
+		known := s.get(read).boundary()
+		end := "\r\n--" + known + "--\r\n"
+		values := []string{end, end[:7], end[7:], "\r", "\n--" + known, "--", "\r\n--" + known + "\r\n\r\n", "victim"}
+		body, kind := form(values...)
+		s.mustPost("topic-name=t", kind, body)
+		all = append(all, values...)
+		a := s.get(read)
+		check.EqualSlicesf(t, a.unform(t), all, "records, after some with the boundary %s", known)
+		if seen[known] || len(known) < 20 {
+			t.Errorf("boundary %q, want a long one that no other answer has", known)
+		}
+		seen[known] = true
 	}
 }
