@@ -2,7 +2,9 @@ package driplang
 
 import (
 	"math"
+	"math/big"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sebbroker/seb/driplang/internal/form"
@@ -126,7 +128,7 @@ func (x *exampler) candidates(of []*filter) (list []jsonValue) {
 	for _, is := range of {
 		add(is.want)
 		if is.want.kind == kindNumber {
-			numbers = append(numbers, is.want.f)
+			numbers = append(numbers, is.want.double())
 		}
 	}
 	for _, is := range of {
@@ -136,7 +138,7 @@ func (x *exampler) candidates(of []*filter) (list []jsonValue) {
 	}
 	slices.Sort(numbers)
 	for i := range len(numbers) - 1 {
-		if mid, ok := parseNumber(literal{kind: kindNumber, f: numbers[i]/2 + numbers[i+1]/2}.String()); ok {
+		if mid, ok := doubleLiteral(numbers[i]/2 + numbers[i+1]/2); ok {
 			add(mid)
 		}
 	}
@@ -150,13 +152,16 @@ func (v literal) neighbours() (list []literal) {
 	case kindTrue, kindFalse:
 		return []literal{boolLiteral(v.kind == kindFalse)}
 	case kindNumber:
-		if v.integer && v.i > math.MinInt64 && v.i < math.MaxInt64 {
-			return []literal{
-				{kind: kindNumber, integer: true, i: v.i + 1, f: float64(v.i + 1)}, {kind: kindNumber, integer: true, i: v.i - 1, f: float64(v.i - 1)},
+		if i, ok := new(big.Int).SetString(v.text, 10); ok {
+			for _, by := range []int64{1, -1} {
+				n, _ := parseNumber(new(big.Int).Add(i, big.NewInt(by)).String())
+				list = append(list, n)
 			}
+			return list
 		}
-		for _, f := range []float64{math.Floor(v.f) + 1, math.Ceil(v.f) - 1, v.f * 2, v.f / 2} {
-			if n, ok := parseNumber(literal{kind: kindNumber, f: f}.String()); ok {
+		f := v.double()
+		for _, f := range []float64{math.Floor(f) + 1, math.Ceil(f) - 1, f * 2, f / 2} {
+			if n, ok := doubleLiteral(f); ok {
 				list = append(list, n)
 			}
 		}
@@ -174,4 +179,14 @@ func (v literal) neighbours() (list []literal) {
 	}
 	text("some")
 	return list
+}
+
+// double returns the value of a number, rounded.
+func (v literal) double() float64 {
+	f, _ := strconv.ParseFloat(v.text, 64)
+	return f
+}
+
+func doubleLiteral(f float64) (literal, bool) {
+	return parseNumber(strconv.FormatFloat(f, 'g', -1, 64))
 }

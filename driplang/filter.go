@@ -3,6 +3,8 @@ package driplang
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/decimal"
 )
 
 // filterOp is the operation of a filter.
@@ -91,11 +93,8 @@ func (c compare) with(have jsonValue, want literal) bool {
 		order, ok := have.order(want.text)
 		return ok && c.holds(order)
 	case kindNumber:
-		if len(have.raw) > maxNumber {
-			return false
-		}
-		n, ok := parseNumber(string(have.raw))
-		return ok && c.holds(n.order(want))
+		n, ok := decimal.Parse(have.raw)
+		return ok && c.holds(n.Compare(want.number))
 	}
 	return c == equal
 }
@@ -268,7 +267,7 @@ func (p *parser) literal() (literal, *Error) {
 	case t.kind == tokNumber:
 		var ok bool
 		if v, ok = parseNumber(t.text); !ok {
-			return v, t.at.errorf("%v is not a valid JSON number, or it is too large", t)
+			return v, t.at.errorf("%v is not a valid JSON number, or its exponent has more than 18 digits", t)
 		}
 	case t.is("true"):
 		v.kind = kindTrue

@@ -290,7 +290,7 @@ func (p position) literalOf(v json.Token) (literal, *Error) {
 	case json.Number:
 		n, ok := parseNumber(string(v))
 		if !ok {
-			return n, p.errorf("%s is too large", clip(string(v)))
+			return n, p.errorf("the exponent of %s has more than 18 digits", clip(string(v)))
 		}
 		return n, nil
 	case bool:

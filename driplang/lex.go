@@ -1,7 +1,6 @@
 package driplang
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/decimal"
 )
 
 type tokenKind uint8
@@ -225,14 +226,11 @@ const (
 	kindOther // objects and arrays: equal to nothing
 )
 
-// literal is a constant in a filter. 64-bit integers are compared exactly, other numbers as IEEE
-// doubles.
+// literal is a constant in a filter.
 type literal struct {
-	kind    literalKind
-	text    string // of kindString
-	integer bool
-	i       int64
-	f       float64
+	kind   literalKind
+	text   string         // of kindString; of kindNumber its canonical form, which is JSON
+	number decimal.Number // of kindNumber
 }
 
 // boolLiteral returns true or false.
@@ -243,33 +241,30 @@ func boolLiteral(v bool) literal {
 	return literal{kind: kindFalse}
 }
 
-// parseNumber parses a JSON number. ok is false if it is invalid or exceeds a double.
+// parseNumber parses a JSON number. ok is false if it is none, or if its exponent is out of range.
 func parseNumber(text string) (v literal, ok bool) {
-	if !isNumber(text) {
-		return literal{}, false
-	}
-	if !strings.ContainsAny(text, ".eE") { // avoid the allocation of an error
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return literal{kind: kindNumber, integer: true, i: i, f: float64(i)}, true
-		}
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return literal{}, false
-	}
-	const exact = 1 << 53
-	if f == math.Trunc(f) && math.Abs(f) < exact {
-		return literal{kind: kindNumber, integer: true, i: int64(f), f: f}, true
-	}
-	return literal{kind: kindNumber, f: f}, true
+	n, ok := decimal.Parse([]byte(text))
+	return literal{kind: kindNumber, text: canonicalNumber(text, n), number: n}, ok
 }
 
-// order compares two numbers.
-func (v literal) order(w literal) int {
-	if v.integer && w.integer {
-		return cmp.Compare(v.i, w.i)
+// canonicalNumber returns the canonical form of a number. An integer of 64 bits keeps its digits. The
+// form of a value that a double holds is its shortest one, which stored expressions have.
+func canonicalNumber(text string, n decimal.Number) string {
+	if !strings.ContainsAny(text, ".eE") {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return strconv.FormatInt(i, 10)
+		}
 	}
-	return cmp.Compare(v.f, w.f)
+	f, _ := strconv.ParseFloat(text, 64)
+	short := strconv.FormatFloat(f, 'g', -1, 64)
+	const exact = 1 << 53
+	if f == math.Trunc(f) && math.Abs(f) < exact {
+		short = strconv.FormatInt(int64(f), 10)
+	}
+	if same, ok := decimal.Parse([]byte(short)); ok && same.Compare(n) == 0 {
+		return short
+	}
+	return string(n.Append(nil))
 }
 
 // String returns v as JSON.
@@ -282,22 +277,7 @@ func (v literal) String() string {
 	case kindFalse:
 		return "false"
 	case kindNumber:
-		if v.integer {
-			return strconv.FormatInt(v.i, 10)
-		}
-		return strconv.FormatFloat(v.f, 'g', -1, 64)
+		return v.text
 	}
 	return "null"
 }
-
-// isNumber reports whether a number that strconv accepts is valid JSON, whose grammar is narrower.
-func isNumber(text string) bool {
-	digit := func(i int) bool { return i < len(text) && text[i] >= '0' && text[i] <= '9' }
-	text = strings.TrimPrefix(text, "-")
-	point := strings.IndexByte(text, '.')
-	return len(text) <= maxNumber && digit(0) && !(text[0] == '0' && digit(1)) && (point < 0 || digit(point+1)) &&
-		!strings.ContainsAny(text, "xXpP_")
-}
-
-// maxNumber bounds the digits of numbers that are compared.
-const maxNumber = 400

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/decimal"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
@@ -71,8 +72,12 @@ func (t *trigger) parse(text []byte) error {
 		if err := d.Decode(new(any)); err != io.EOF {
 			return errors.New("more than one document; use one file per trigger")
 		}
-		var err error
-		if text, err = json.Marshal(v); err != nil {
+		var exact yamlValue
+		err := yaml.Unmarshal(text, &exact)
+		if err == nil {
+			text, err = json.Marshal(exact.any)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -89,6 +94,31 @@ func (t *trigger) parse(text []byte) error {
 	}
 	return errors.Join(t.parseExpr(), t.fillIn())
 }
+
+// yamlValue is a value of YAML whose numbers keep their digits, as those of JSON do.
+type yamlValue struct{ any }
+
+func (v *yamlValue) UnmarshalYAML(n *yaml.Node) error {
+	_, isNumber := decimal.Parse([]byte(n.Value))
+	switch {
+	case n.Kind == yaml.MappingNode:
+		var members map[string]yamlValue
+		err := n.Decode(&members)
+		v.any = members
+		return err
+	case n.Kind == yaml.SequenceNode:
+		var list []yamlValue
+		err := n.Decode(&list)
+		v.any = list
+		return err
+	case n.Kind == yaml.ScalarNode && n.Style == 0 && isNumber:
+		v.any = json.Number(n.Value)
+		return nil
+	}
+	return n.Decode(&v.any)
+}
+
+func (v yamlValue) MarshalJSON() ([]byte, error) { return json.Marshal(v.any) }
 
 // plainYAML formats a YAML error as one line.
 func plainYAML(err error) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -422,4 +423,16 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
     - deliver.url: https://example.com/hook
 `
 	check.Equal(t, mustTrigger(t, c, "apply", "-f", dir, "--yes"), third)
+}
+
+func TestNumbersInYAMLKeepTheirDigits(t *testing.T) {
+	const numbers = "expr: {event: a, where: {or: [{property: id, is: =, value: %s}, {property: id, is: =, value: &same %s}, {property: b, is: <, value: *same}]}}\n"
+	for _, n := range []string{"12345678901234567891", "123456789012345678901234567891", "-123456789012345678901", "0.12345678901234567891", "1e+400", "12"} {
+		var spec trigger
+		must.NoError(t, spec.parse(fmt.Appendf(nil, numbers, n, n)))
+		want := fmt.Sprintf("a[id = %s OR id = %s OR b < %s]", n, n, n)
+		if e := must.Get(driplang.ParseJSON(spec.Expr))(t); e.String() != want {
+			t.Errorf("the expression is %s, want %s", e, want)
+		}
+	}
 }

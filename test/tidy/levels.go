@@ -96,6 +96,7 @@ var levels = map[string]int{
 	"driplang/internal/form": -1,
 
 	"internal/codec":     -1,
+	"internal/decimal":   -1,
 	"internal/watermark": -2,
 	"internal/failpoint": -2, // not in the released program
 

@@ -317,7 +317,11 @@ func (r *execution) value(dot any, n parse.Node) (any, error) {
 		if math.IsInf(n.Float64, 0) || math.IsNaN(n.Float64) {
 			return nil, errors.New("number too large")
 		}
-		return json.Number(strconv.FormatFloat(n.Float64, 'g', -1, 64)), nil
+		short := json.Number(strconv.FormatFloat(n.Float64, 'g', -1, 64))
+		if c, err := compareNumbers(short, json.Number(n.Text)); err == nil && c != 0 {
+			return json.Number(n.Text), nil // a double rounds it
+		}
+		return short, nil
 	}
 	return nil, fmt.Errorf("%s is not available", quoted(n.String()))
 }

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"time"
 	_ "time/tzdata" // zones for machines without their own
 	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/decimal"
 )
 
 // function is a template function. Missing arguments are errors unless absent is set.
@@ -390,17 +391,12 @@ func compare(a, b any) (int, error) {
 }
 
 func compareNumbers(a, b json.Number) (int, error) {
-	x, errX := strconv.ParseInt(a.String(), 10, 64)
-	y, errY := strconv.ParseInt(b.String(), 10, 64)
-	if errX == nil && errY == nil {
-		return cmp.Compare(x, y), nil
-	}
-	f, errF := a.Float64()
-	g, errG := b.Float64()
-	if errF != nil || errG != nil {
+	x, okX := decimal.Parse([]byte(a))
+	y, okY := decimal.Parse([]byte(b))
+	if !okX || !okY {
 		return 0, errors.New("number too large")
 	}
-	return cmp.Compare(f, g), nil
+	return x.Compare(y), nil
 }
 
 const zoneNameMax = 64

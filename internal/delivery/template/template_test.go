@@ -27,7 +27,7 @@ func sample() *template.Message {
 		ID: "f1", Trigger: "welcome", Version: 3, Entity: "u7", At: noon, State: template.Fired, Attempt: 2,
 		Witness: []webhook.Event{
 			{Event: "signup", Time: noon.Add(-time.Hour), Offset: 40, Data: json.RawMessage(`{
-				"name": "Ada \"A\" <ada@example.com>", "age": 36, "big": 12345678901234567890, "rate": 1.50, "vip": true, "none": null,
+				"name": "Ada \"A\" <ada@example.com>", "age": 36, "big": 12345678901234567890, "long": 0.1000000000000000000001, "tiny": 1e-400, "rate": 1.50, "vip": true, "none": null,
 				"empty": "", "zero": 0, "tags": ["a","b"], "address": {"city": "Köln"}, "since": "2026-03-01T08:00:00+01:00"}`)},
 			{Event: "signup", Time: noon.Add(-time.Minute), Offset: 41, Data: json.RawMessage(`{"name":"Grace","n":2}`)},
 			{Event: "user.created", Time: noon, Offset: 42},
@@ -69,6 +69,8 @@ func TestTemplates(t *testing.T) {
 		{`{{with index .Witness 0}}{{.Data.big}} {{.Data.rate}} {{.Data.vip}}{{end}}`, typeText, "12345678901234567890 1.50 true"},
 		{`{{with (index .Witness 0).Data}}{{eq .age 36}} {{ne .age 36.0}} {{lt .age 37}} {{ge .rate 1.5}} {{gt "b" "a"}} {{le 2 1}} {{eq .age "36"}} {{eq "x" "y" "x"}}{{end}}`, typeText, "true false true true true false false true"},
 		{`{{lt (index .Witness 0).Time .At}}`, typeText, "true"},
+		{`{{with (index .Witness 0).Data}}{{.big}} {{.long}} {{eq .big 12345678901234567891}} {{lt .big 12345678901234567892}} {{eq .long 0.1}} {{gt .long 0.1}} {{if .tiny}}not 0{{end}}{{if .zero}}0{{end}}{{end}}`, typeText, "12345678901234567890 0.1000000000000000000001 false true false true not 0"},
+		{`{{12345678901234567891}} {{1.50}} {{1e3}} {{0.10000000000000000001}}`, typeText, "12345678901234567891 1.5 1000 0.10000000000000000001"},
 		{`{{(index .Witness 0).Data.tags}} {{json .Entity}}`, typeText, `["a","b"] "u7"`},
 		{`{{join ", " (index .Witness 0).Data.tags}}`, typeText, "a, b"},
 		{`{{upper "é"}}{{lower "É"}}{{trim "  x "}}`, typeText, "Éé" + "x"},

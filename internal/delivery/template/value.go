@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/decimal"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -173,8 +174,8 @@ func truth(v any) bool {
 	case safe:
 		return v != ""
 	case json.Number:
-		f, err := v.Float64()
-		return f != 0 || err != nil
+		n, ok := decimal.Parse([]byte(v))
+		return !ok || !n.IsZero()
 	case []any:
 		return len(v) > 0
 	case witness:

@@ -107,7 +107,7 @@ func of(data string, time int64) *Event {
 func TestDeadline(t *testing.T) {
 	for data, want := range map[string]int64{
 		`{}`: 61_000, `{"ttl":3}`: 4_000, `{"ttl":0.25}`: 1_250, `{"ttl":0}`: 1_000, `{"ttl":-5}`: 1_000, `{"ttl":"3"}`: 61_000, `{"ttl":null}`: 61_000,
-		`{"ttl":"NaN"}`: 61_000, `{"ttl":"Infinity"}`: never, `{"ttl":"-Infinity"}`: 1_000, `{"ttl":1e300}`: never, `{"ttl":1e400}`: 61_000,
+		`{"ttl":"NaN"}`: 61_000, `{"ttl":"Infinity"}`: never, `{"ttl":"-Infinity"}`: 1_000, `{"ttl":1e300}`: never, `{"ttl":1e400}`: never,
 	} {
 		e := of(data, noTime)
 		if e.at = 1000; e.deadline(time.Minute) != want {

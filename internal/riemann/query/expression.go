@@ -9,6 +9,8 @@ import (
 	"regexp/syntax"
 	"strconv"
 	"strings"
+
+	"github.com/sebbroker/seb/internal/decimal"
 )
 
 // Limits of a regular expression. Its time per byte of a text grows with its instructions, and a
@@ -247,8 +249,8 @@ const (
 type Value struct {
 	Kind  Kind
 	Int   int64   // of Integer
-	Float float64 // of Float
-	Text  []byte  // of Text
+	Float float64 // of Float, rounded
+	Text  []byte  // of Text; of a Float the JSON number, if it is from one
 }
 
 // Event is an event that a query is evaluated over.
@@ -259,15 +261,18 @@ type Event interface {
 	Tagged(tag string) bool
 }
 
-// Number returns the value of a JSON number, exact for integers of 64 bits, or ok false.
+// Number returns the value of a JSON number, or ok false. The value refers to the text.
 func Number(text []byte) (v Value, ok bool) {
 	if !bytes.ContainsAny(text, ".eE") { // else the error of ParseInt allocates
 		if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return Value{Kind: Integer, Int: i}, true
 		}
 	}
-	f, err := strconv.ParseFloat(string(text), 64)
-	return Value{Kind: Float, Float: f}, err == nil
+	if _, ok := decimal.Parse(text); !ok {
+		return Value{}, false
+	}
+	f, _ := strconv.ParseFloat(string(text), 64) // out of range: infinite, or 0
+	return Value{Kind: Float, Float: f, Text: text}, true
 }
 
 func (v *Value) isNumber() bool { return v.Kind == Integer || v.Kind == Float }
@@ -287,31 +292,41 @@ func (v *Value) equals(w *Value) bool {
 
 // order compares two numbers by their exact values; ok is false if one is NaN.
 func (v *Value) order(w *Value) (order int, ok bool) {
-	switch {
-	case v.Kind == Integer && w.Kind == Integer:
+	if v.Kind == Integer && w.Kind == Integer {
 		return cmp.Compare(v.Int, w.Int), true
-	case v.Kind == Integer:
-		return orderMixed(v.Int, w.Float)
-	case w.Kind == Integer:
-		order, ok = orderMixed(w.Int, v.Float)
-		return -order, ok
 	}
-	return cmp.Compare(v.Float, w.Float), v.Float == v.Float && w.Float == w.Float
+	var left, right [maxDouble]byte
+	a, finiteA := v.decimal(left[:0])
+	b, finiteB := w.decimal(right[:0])
+	if finiteA && finiteB {
+		return a.Compare(b), true
+	}
+	return cmp.Compare(v.limit(), w.limit()), v.Float == v.Float && w.Float == w.Float
 }
 
-// orderMixed compares an integer with a double without rounding the integer.
-func orderMixed(i int64, f float64) (order int, ok bool) {
+// maxDouble is the length of the text of a double or an integer.
+const maxDouble = 32
+
+// decimal returns the decimal value of a number, for a double the shortest one; ok is false if it is
+// not finite. The text of a number that is from no JSON is appended to space.
+func (v *Value) decimal(space []byte) (n decimal.Number, ok bool) {
+	text := v.Text
 	switch {
-	case f != f:
-		return 0, false
-	case f >= 1<<63:
-		return -1, true
-	case f < -1<<63:
-		return 1, true
+	case v.Kind == Integer:
+		text = strconv.AppendInt(space, v.Int, 10)
+	case len(text) == 0:
+		text = strconv.AppendFloat(space, v.Float, 'g', -1, 64)
 	}
-	whole := math.Floor(f)
-	if order = cmp.Compare(i, int64(whole)); order == 0 && whole < f {
-		order = -1
+	return decimal.Parse(text)
+}
+
+// limit returns -1 or 1 for an infinite number that is from no JSON, and 0 for others.
+func (v *Value) limit() int {
+	switch {
+	case v.Kind != Float || len(v.Text) > 0 || !math.IsInf(v.Float, 0):
+		return 0
+	case v.Float < 0:
+		return -1
 	}
-	return order, true
+	return 1
 }

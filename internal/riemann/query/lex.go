@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -134,11 +135,20 @@ func (l *lexer) next() (token, *Error) {
 	return t, nil
 }
 
-// numbers is the syntax of a number. Integers may have a suffix of Clojure.
-var numbers = regexp.MustCompile(`^(-?[0-9]+)[lLnN]$|^(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|-?Infinity)$|^-?(NaN)$`)
+// numbers is the syntax of a number, without leading zeros in its last two groups. Integers may have
+// a suffix of Clojure.
+var numbers = regexp.MustCompile(`^(-?)0*(?:([0-9]+)[lLnN]|([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?))$`)
 
 // number parses a number of a query.
 func number(text string) (v Value, ok bool) {
+	switch text {
+	case "Infinity":
+		return Value{Kind: Float, Float: math.Inf(1)}, true
+	case "-Infinity":
+		return Value{Kind: Float, Float: math.Inf(-1)}, true
+	case "NaN", "-NaN":
+		return Value{Kind: Float, Float: math.NaN()}, true
+	}
 	m := numbers.FindStringSubmatch(text)
 	if m == nil {
 		return v, false

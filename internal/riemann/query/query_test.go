@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/test/must"
 )
 
-// event is an event in memory. A value is a string, an int, a float64, a bool or nil.
+// event is an event in memory. A value is a string, an int, a float64, a json.Number, a bool or nil.
 type event struct {
 	fields map[string]any
 	tags   []string
@@ -24,6 +25,9 @@ func (e *event) Field(name string) query.Value {
 		return query.Value{Kind: query.Integer, Int: int64(v)}
 	case float64:
 		return query.Value{Kind: query.Float, Float: v}
+	case json.Number:
+		number, _ := query.Number([]byte(v))
+		return number
 	case bool:
 		if v {
 			return query.Value{Kind: query.True}
@@ -110,9 +114,14 @@ var matchCases = []matchCase{
 	{"suffix of a long integer", `state = 7l and state = 7L`, one("state", 7), one("state", 8)},
 	{"suffix of a large integer", `state = 7N or state = 8n`, one("state", 7, 8), one("state", 9)},
 	{"leading zeros", `state = 007`, one("state", 7), none},
+	{"leading zeros of a fraction", `state = -007.50`, one("state", -7.5), none},
+	{"integers above 64 bits are exact", `metric = 12345678901234567890`, one("metric", json.Number("12345678901234567890"), json.Number("1234567890123456789.0e1")), one("metric", json.Number("12345678901234567891"), 12345678901234567890.0)},
+	{"order above 64 bits is exact", `metric < 12345678901234567891`, one("metric", json.Number("12345678901234567890"), math.Inf(-1)), one("metric", json.Number("12345678901234567891"), math.Inf(1), "a")},
+	{"fractions are exact", `metric > 0.1`, one("metric", json.Number("0.10000000000000000001")), one("metric", json.Number("0.10"), json.Number("1e-1"), 0.1)},
+	{"numbers above doubles are exact", `metric < 1e401 and metric > 1e399`, one("metric", json.Number("1e400")), one("metric", json.Number("1e401"), math.Inf(1), json.Number("-1e400"))},
 	{"large integers are exact", `metric = 9007199254740993`, one("metric", 9007199254740993), one("metric", 9007199254740992, 9007199254740992.0)},
-	{"the largest and the smallest integer", `metric = 9223372036854775807 or metric = -9223372036854775808`, one("metric", math.MaxInt64, math.MinInt64, -0x1p63), one("metric", 0x1p63)},
-	{"an integer of more than 64 bits is a double", `metric = 18446744073709551616N`, one("metric", 0x1p64), one("metric", math.MaxInt64)},
+	{"the largest and the smallest integer", `metric = 9223372036854775807 or metric = -9223372036854775808`, one("metric", math.MaxInt64, math.MinInt64), one("metric", 0x1p63)},
+	{"an integer of more than 64 bits", `metric = 18446744073709551616N`, one("metric", json.Number("18446744073709551616")), one("metric", 0x1p64, math.MaxInt64)},
 	{"infinity", `metric = Infinity`, one("metric", math.Inf(1)), one("metric", math.Inf(-1), math.MaxInt64)},
 	{"negative infinity", `metric <= -Infinity`, one("metric", math.Inf(-1)), one("metric", math.MinInt64)},
 	{"NaN is equal to nothing", `metric = NaN`, nil, slices.Concat(one("metric", math.NaN(), 0), none)},
