@@ -20,7 +20,7 @@ func TestStatsAndSettings(t *testing.T) {
 		{[]string{"latency"}, `(?m)^99\.9 +\S+s +\S+s\n`},
 		{[]string{"latency", "--window", "start"}, `(?m)^values +[1-9]\d* +[1-9]`},
 		{[]string{"latency", "--json"}, `"percentile": 99.999,`},
-		{[]string{"topic", "settings"}, `(?m)^max-batch-bytes +1048588 +bytes from 128 to 31457280 +size of`},
+		{[]string{"topic", "settings"}, `(?m)^max-batch-bytes +1048588 +bytes from 0 to 31457280 +size of`},
 		{[]string{"topic", "settings"}, `(?m)^key-index +false \(compact: true\) +false \| true`},
 		{[]string{"topic", "settings", "--json"}, `"name": "retention-time"`},
 	} {

@@ -470,17 +470,17 @@ func TestSettingsOfCompactedTopics(t *testing.T) {
 		t.Errorf("%v", got.Settings)
 	}
 	for body, says := range map[string][]string{
-		`{"settings":{"cleanup-policy":"delete,compact"}}`:   {"cleanup-policy", "delete,compact", "compact,delete"},
-		`{"settings":{"cleanup-policy":true}}`:               {"cleanup-policy", "true"},
-		`{"settings":{"delete-retention-time":"unlimited"}}`: {"delete-retention-time", "unlimited"},
-		`{"settings":{"delete-retention-time":-1}}`:          {"delete-retention-time", "-1"},
-		`{"settings":{"delete-retention-time":"-1s"}}`:       {"delete-retention-time", "-1s", "less than 0s"},
-		`{"settings":{"min-compaction-lag":"200000d"}}`:      {"min-compaction-lag", "200000d", "100000d"},
-		`{"settings":{"min-compaction-lag-time":"1s"}}`:      {"min-compaction-lag-time", "min-compaction-lag,"},
-		`{"settings":{"min.compaction.lag.ms":"1"}}`:         {"min.compaction.lag.ms", "min-compaction-lag"},
-		`{"settings":{"delete.retention.ms":1}}`:             {"delete.retention.ms", "delete-retention-time"},
-		`{"partitions":2}`:                                   {"compacted"},
-		`{"settings":{"min-compaction-lag":"x"}}`:            {"min-compaction-lag", `"x"`},
+		`{"settings":{"cleanup-policy":"delete,compact"}}`:    {"cleanup-policy", "delete,compact", "compact,delete"},
+		`{"settings":{"cleanup-policy":true}}`:                {"cleanup-policy", "true"},
+		`{"settings":{"delete-retention-time":"unlimited"}}`:  {"delete-retention-time", "unlimited"},
+		`{"settings":{"delete-retention-time":-1}}`:           {"delete-retention-time", "-1"},
+		`{"settings":{"delete-retention-time":"-1s"}}`:        {"delete-retention-time", "-1s", "less than 0s"},
+		`{"settings":{"min-compaction-lag":"106751991168d"}}`: {"min-compaction-lag", "106751991168d", "9223372036854775807ms"},
+		`{"settings":{"min-compaction-lag-time":"1s"}}`:       {"min-compaction-lag-time", "min-compaction-lag,"},
+		`{"settings":{"min.compaction.lag.ms":"1"}}`:          {"min.compaction.lag.ms", "min-compaction-lag"},
+		`{"settings":{"delete.retention.ms":1}}`:              {"delete.retention.ms", "delete-retention-time"},
+		`{"partitions":2}`:                                    {"compacted"},
+		`{"settings":{"min-compaction-lag":"x"}}`:             {"min-compaction-lag", `"x"`},
 	} {
 		p := s.put("t", body).problem(t)
 		for _, part := range says {

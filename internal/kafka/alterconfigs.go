@@ -140,7 +140,7 @@ func (c *call) increments(ctx context.Context, ask *kmsg.IncrementalAlterConfigs
 		value := g.Value
 		switch g.Op {
 		case kmsg.IncrementalAlterConfigOpDelete:
-			if of := configNamed(g.Name); of != nil {
+			if of := configNamed(configs, g.Name); of != nil {
 				change[of.setting] = ""
 			}
 			continue // an unknown config has nothing to reset

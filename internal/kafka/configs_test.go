@@ -50,7 +50,7 @@ func TestAlterConfigs(t *testing.T) {
 		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: str("")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Name: "compression.type", Value: str("")}}, true, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
 		{[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "no.such", Value: str("1")}}, false, false, kerr.InvalidConfig, "map[retention-time:1h0m0s]"},
-		{[]kadm.AlterConfig{{Name: "compression.type", Value: str("zstd")}, {Name: "segment.bytes", Value: str("1")}}, true, false, nil, "map[compression:zstd]"},
+		{[]kadm.AlterConfig{{Name: "compression.type", Value: str("zstd")}, {Name: "segment.bytes", Value: str("14")}}, true, false, nil, "map[compression:zstd]"},
 	} {
 		var got kadm.AlterConfigsResponses
 		var err error

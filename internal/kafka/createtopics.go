@@ -124,11 +124,10 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 }
 
 func createdConfigs(settings map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
-	resolved := state.Resolve(settings)
 	list := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(configs))
 	for i := range configs {
 		g := kmsg.NewCreateTopicsResponseTopicConfig()
-		value := configs[i].format(&resolved)
+		value := configs[i].value(settings)
 		_, given := settings[configs[i].setting]
 		g.Name, g.Value, g.Source = configs[i].name, &value, int8(sourceOf(given))
 		list = append(list, g)

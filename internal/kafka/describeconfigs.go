@@ -78,7 +78,6 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 
 // topicConfigs lists the named configs of a topic with these settings; all if names is empty.
 func topicConfigs(settings map[string]string, names []string, synonyms bool) []kmsg.DescribeConfigsResponseResourceConfig {
-	resolved := state.Resolve(settings)
 	list := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(configs))
 	for i := range configs {
 		g := &configs[i]
@@ -86,7 +85,7 @@ func topicConfigs(settings map[string]string, names []string, synonyms bool) []k
 			continue
 		}
 		out := kmsg.NewDescribeConfigsResponseResourceConfig()
-		value := g.format(&resolved)
+		value := g.value(settings)
 		_, given := settings[g.setting]
 		out.Name, out.Value, out.IsDefault, out.Source = g.name, &value, !given, sourceOf(given)
 		out.ConfigType = kmsg.ConfigType(g.kind)
@@ -126,7 +125,7 @@ func (s *Server) brokerConfigs() []fixed {
 		{"group.min.session.timeout.ms", kindInt, "6000"},
 		{"log.cleanup.policy", kindList, topics.CleanupPolicy},
 		{"log.retention.bytes", kindLong, strconv.FormatInt(topics.RetentionBytes, 10)},
-		{"log.retention.ms", kindLong, millis(topics.RetentionTime)},
+		{"log.retention.ms", kindLong, configNamed(configs, "retention.ms").value(nil)},
 		{"message.max.bytes", kindInt, strconv.Itoa(topics.MaxBatchBytes)},
 		{"min.insync.replicas", kindInt, "1"},
 		{"node.id", kindInt, strconv.Itoa(int(s.nodeID()))},

@@ -24,7 +24,7 @@ func str(s string) *string { return &s }
 func TestAdmin(t *testing.T) {
 	s := memory(t)
 	a, ctx := admin(t, s), t.Context()
-	made, err := a.CreateTopic(ctx, 3, 1, map[string]*string{"retention.ms": str("86400000"), "segment.bytes": str("1"), "cleanup.policy": str("delete,compact")}, "t")
+	made, err := a.CreateTopic(ctx, 3, 1, map[string]*string{"retention.ms": str("86400000"), "segment.bytes": str("1048576"), "cleanup.policy": str("delete,compact")}, "t")
 	if err != nil || made.NumPartitions != 3 || made.ReplicationFactor != 1 || *made.Configs["retention.ms"].Value != "86400000" {
 		t.Fatalf("%+v %v", made, err)
 	}

@@ -20,7 +20,8 @@ import (
 // Unlimited is the value of a retention without limit.
 const Unlimited = -1
 
-// Settings are a topic's settings with their defaults filled in.
+// Settings are a topic's settings with their defaults filled in. A time that a time.Duration cannot
+// hold (292 years) is the longest one; Value returns it as given.
 type Settings struct {
 	CleanupPolicy       string        // delete | compact | compact,delete
 	RetentionTime       time.Duration // or Unlimited
@@ -85,11 +86,11 @@ var settings = []Setting{
 		Meaning: "retention deletes old records (delete), only the newest record of each key stays (compact), or both",
 	}, func(s *Settings) *string { return &s.CleanupPolicy }),
 	span(Setting{
-		Name: "retention-time", Default: "unlimited", Unlimited: true, Min: "1s",
+		Name: "retention-time", Default: "unlimited", Unlimited: true, Min: "0s",
 		Meaning: "age at which records are deleted, such as 7d; not with compact alone",
 	}, func(s *Settings) *time.Duration { return &s.RetentionTime }),
 	bytesOf(Setting{
-		Name: "retention-bytes", Default: "unlimited", Unlimited: true, Min: "1",
+		Name: "retention-bytes", Default: "unlimited", Unlimited: true, Min: "0",
 		Meaning: "size that each partition keeps at least, such as 10GiB; not with compact alone",
 	}, func(s *Settings, n int64) { s.RetentionBytes = n }),
 	span(Setting{
@@ -109,7 +110,7 @@ var settings = []Setting{
 		Meaning: "codec of records that the broker encodes; batches of producers stay as they are",
 	}, func(s *Settings) *string { return &s.Compression }),
 	bytesOf(Setting{
-		Name: "max-batch-bytes", Default: strconv.Itoa(MaxBatchBytesDefault), Min: "128", Max: strconv.Itoa(maxBatchBytesMax),
+		Name: "max-batch-bytes", Default: strconv.Itoa(MaxBatchBytesDefault), Min: "0", Max: strconv.Itoa(maxBatchBytesMax),
 		Meaning: "size of the largest batch of a client",
 	}, func(s *Settings, n int64) { s.MaxBatchBytes = int(n) }),
 	{
@@ -190,6 +191,18 @@ func Resolve(canonical map[string]string) Settings {
 	return s
 }
 
+// Value returns the value of a setting in canonical form, or its default.
+func Value(canonical map[string]string, name string) string {
+	if v, ok := canonical[name]; ok {
+		return v
+	}
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Name == name })
+	if strings.HasPrefix(canonical["cleanup-policy"], "compact") {
+		return cmp.Or(settings[i].DefaultCompacted, settings[i].Default)
+	}
+	return settings[i].Default
+}
+
 // oneOf adds the parser of a setting with choices.
 func oneOf(d Setting, field func(*Settings) *string) Setting {
 	d.parse = func(s *Settings, v string) (string, error) {
@@ -267,47 +280,72 @@ func number(text string, otherwise int64) int64 {
 	return n
 }
 
-var daysPattern = regexp.MustCompile(`^([0-9]{1,6})d(.*)$`)
-
-// span adds the parser of a time: a Go duration that may begin with days: 7d, 1d12h, 90s.
+// span adds the parser of a time (parseSpan) that is not negative.
 func span(d Setting, field func(*Settings) *time.Duration) Setting {
-	least, err := time.ParseDuration(d.Min)
-	if err != nil {
-		panic("state: bound of a setting: " + err.Error())
-	}
 	d.Unit = UnitTime
 	d.parse = func(s *Settings, v string) (string, error) {
 		if d.Unlimited && (v == "unlimited" || v == "-1") {
 			*field(s) = Unlimited
 			return "unlimited", nil
 		}
-		var days time.Duration
-		rest := v
-		if m := daysPattern.FindStringSubmatch(v); m != nil {
-			n, _ := strconv.Atoi(m[1])
-			if n > 100_000 {
-				return "", fmt.Errorf("%s is more than 100000d", v)
-			}
-			days, rest = time.Duration(n)*24*time.Hour, m[2]
-		}
-		var clock time.Duration
-		if rest != "" || days == 0 && v == "" {
-			var err error
-			if clock, err = time.ParseDuration(rest); err != nil {
-				return "", fmt.Errorf("%q is not a time span like 90s, 12h or 7d", v)
-			}
-		}
-		sum := clock + days
+		ms, rest, err := parseSpan(v)
 		switch {
-		case sum < clock: // overflow
-			return "", fmt.Errorf("%s is more than 100000d", v)
-		case sum < least:
-			return "", fmt.Errorf("%s is less than %s", v, least)
+		case err != nil:
+			return "", err
+		case ms < 0 || ms == 0 && rest < 0:
+			return "", fmt.Errorf("%s is less than %s", v, d.Min)
+		case ms >= math.MaxInt64/int64(time.Millisecond):
+			*field(s) = math.MaxInt64
+			return strconv.FormatInt(ms, 10) + "ms", nil
 		}
-		*field(s) = sum
-		return sum.String(), nil
+		*field(s) = time.Duration(ms)*time.Millisecond + rest
+		return field(s).String(), nil
 	}
 	return d
+}
+
+// Millis returns a time setting in milliseconds; Unlimited for unlimited.
+func Millis(value string) (int64, error) {
+	if value == "unlimited" {
+		return Unlimited, nil
+	}
+	ms, _, err := parseSpan(value)
+	return ms, err
+}
+
+var (
+	millisPattern = regexp.MustCompile(`^([0-9]+)ms$`)
+	daysPattern   = regexp.MustCompile(`^([0-9]+)d(.*)$`)
+)
+
+// parseSpan parses a time of up to 2^63-1 milliseconds, the range of Kafka: whole milliseconds, or a
+// Go duration that may begin with days, such as 7d, 1d12h or 90s. The result is ms plus rest.
+func parseSpan(v string) (ms int64, rest time.Duration, err error) {
+	const day = int64(24 * time.Hour / time.Millisecond)
+	tooLong := fmt.Errorf("%s is more than %dms", v, math.MaxInt64)
+	if m := millisPattern.FindStringSubmatch(v); m != nil {
+		if ms, err = strconv.ParseInt(m[1], 10, 64); err != nil {
+			return 0, 0, tooLong
+		}
+		return ms, 0, nil
+	}
+	var days int64
+	text := v
+	if m := daysPattern.FindStringSubmatch(v); m != nil {
+		if days, err = strconv.ParseInt(m[1], 10, 64); err != nil || days > math.MaxInt64/day {
+			return 0, 0, tooLong
+		}
+		text = m[2]
+	}
+	if text != "" || text == v {
+		if rest, err = time.ParseDuration(text); err != nil {
+			return 0, 0, fmt.Errorf("%q is not a time span like 7d, 12h, 90s or 500ms", v)
+		}
+	}
+	if rest > 0 && days*day > math.MaxInt64-rest.Milliseconds() {
+		return 0, 0, tooLong
+	}
+	return days*day + rest.Milliseconds(), rest % time.Millisecond, nil
 }
 
 // GroupNameMax is the maximum length of a consumer group's name in bytes.

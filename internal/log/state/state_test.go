@@ -3,6 +3,7 @@ package state_test
 import (
 	"errors"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -241,25 +242,53 @@ func TestCheckSettingsNamesEveryFault(t *testing.T) {
 	}
 }
 
+// TestSpansAreBounded: a time has the range of Kafka, 0 to 2^63-1 ms. What a time.Duration cannot hold
+// is the longest one, with the given text.
 func TestSpansAreBounded(t *testing.T) {
+	for given, want := range map[[2]string]struct {
+		canonical string
+		kept      time.Duration
+	}{
+		{"min-compaction-lag", "0s"}:                       {"0s", 0},
+		{"min-compaction-lag", "100000d"}:                  {"2400000h0m0s", 2_400_000 * time.Hour},
+		{"min-compaction-lag", "100001d"}:                  {"2400024h0m0s", 2_400_024 * time.Hour},
+		{"min-compaction-lag", "9223372036853ms"}:          {"2562047h47m16.853s", 9_223_372_036_853 * time.Millisecond},
+		{"min-compaction-lag", "9223372036854ms"}:          {"9223372036854ms", math.MaxInt64},
+		{"min-compaction-lag", "9223372036854775807ms"}:    {"9223372036854775807ms", math.MaxInt64},
+		{"min-compaction-lag", "2562047h47m16.854775807s"}: {"9223372036854ms", math.MaxInt64},
+		{"delete-retention-time", "0ms"}:                   {"0s", 0},
+		{"delete-retention-time", "1d-24h"}:                {"0s", 0},
+		{"delete-retention-time", "1d-1ns"}:                {"23h59m59.999999999s", 24*time.Hour - 1},
+		{"delete-retention-time", "99999d999999h"}:         {"12239910000000ms", math.MaxInt64},
+		{"delete-retention-time", "106751991167d"}:         {"9223372036828800000ms", math.MaxInt64},
+		{"retention-time", "0s"}:                           {"0s", 0},
+		{"retention-time", "999ms"}:                        {"999ms", 999 * time.Millisecond},
+		{"retention-time", "1500us"}:                       {"1.5ms", 1500 * time.Microsecond},
+		{"retention-time", "-1"}:                           {"unlimited", state.Unlimited},
+	} {
+		got, err := state.CheckSettings(map[string]string{given[0]: given[1]})
+		again, _ := state.CheckSettings(got)
+		s := state.Resolve(got)
+		kept := map[string]time.Duration{"min-compaction-lag": s.MinCompactionLag, "delete-retention-time": s.DeleteRetentionTime, "retention-time": s.RetentionTime}[given[0]]
+		if err != nil || got[given[0]] != want.canonical || kept != want.kept || !maps.Equal(again, got) {
+			t.Errorf("%s: %v %v, then %v, kept as %v, want %+v", given, got, err, again, kept, want)
+		}
+	}
 	for given, want := range map[[2]string]string{
-		{"min-compaction-lag", "0s"}:               "",
-		{"min-compaction-lag", "100000d"}:          "",
-		{"delete-retention-time", "0s"}:            "",
-		{"delete-retention-time", "1d-24h"}:        "",
-		{"retention-time", "1s"}:                   "",
-		{"retention-time", "-1"}:                   "",
-		{"min-compaction-lag", "-1s"}:              "less than 0s",
-		{"min-compaction-lag", "unlimited"}:        "time span",
-		{"min-compaction-lag", "100001d"}:          "more than 100000d",
-		{"delete-retention-time", "100000d2e6h"}:   "time span",
-		{"delete-retention-time", "99999d999999h"}: "more than 100000d",
-		{"delete-retention-time", "-1"}:            "time span",
-		{"retention-time", "999ms"}:                "less than 1s",
+		{"min-compaction-lag", "-1s"}:                   "less than 0s",
+		{"min-compaction-lag", "-1ns"}:                  "less than 0s",
+		{"min-compaction-lag", "unlimited"}:             "time span",
+		{"min-compaction-lag", "9223372036854775808ms"}: "more than 9223372036854775807ms",
+		{"min-compaction-lag", "106751991167d8h"}:       "more than 9223372036854775807ms",
+		{"min-compaction-lag", "106751991168d"}:         "more than 9223372036854775807ms",
+		{"min-compaction-lag", "99999999999999999999d"}: "more than 9223372036854775807ms",
+		{"delete-retention-time", "100000d2e6h"}:        "time span",
+		{"delete-retention-time", "-1"}:                 "time span",
+		{"retention-time", "-1ms"}:                      "less than 0s",
 	} {
 		_, err := state.CheckSettings(map[string]string{given[0]: given[1]})
-		if (err == nil) != (want == "") || err != nil && !(strings.Contains(err.Error(), want) && strings.Contains(err.Error(), given[0]) && strings.Contains(err.Error(), given[1])) {
-			t.Errorf("%s: %v", given, err)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), given[0]) || !strings.Contains(err.Error(), given[1]) {
+			t.Errorf("%s: %v, want %q", given, err, want)
 		}
 	}
 }

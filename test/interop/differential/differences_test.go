@@ -111,12 +111,6 @@ var wantedOfTopics = []wanted{
 		},
 	},
 	{
-		what: "CreateTopics, AlterConfigs: values of settings without effect are not checked", why: "they have no effect", diverges: true,
-		is: func(d *difference) bool {
-			return strings.Contains(d.step.what, `segment.bytes="x"`) && strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "40" && d.seb == "0"
-		},
-	},
-	{
 		what: "CreatePartitions of a compacted topic: INVALID_PARTITIONS", why: "keys would move to other partitions", diverges: true,
 		is: func(d *difference) bool { return codes(d, kmsg.CreatePartitions, of("0"), of("37")) },
 	},

@@ -98,6 +98,11 @@ func (w *generator) someSettings() []setting {
 		{"compression.type", text("producer")},
 		{"retention.ms", text("604800000000")},
 		{"flush.messages", text("5")},
+		{"compression.type", text("uncompressed")},
+		{"retention.ms", text("9223372036854775807")},
+		{"retention.bytes", text("9223372036854775807")},
+		{"delete.retention.ms", text("9223372036854775807")},
+		{"min.compaction.lag.ms", text("9223372036854775807")},
 	}
 	bad := []setting{
 		{"no.such.thing", text("1")},
@@ -114,7 +119,8 @@ func (w *generator) someSettings() []setting {
 		{"segment.bytes", text("x")},
 		{"max.message.bytes", text("1e3")},
 		{"cleanup.policy", text("")},
-		{"retention.bytes", text("x")},
+		{"retention.bytes", text("1GiB")},
+		{"min.insync.replicas", text("0")},
 	}
 	var list []setting
 	for range w.IntN(3) {
