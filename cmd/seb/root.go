@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
@@ -49,7 +48,7 @@ func runRoot(ctx context.Context, root *cobra.Command, began *bool) int {
 		err = usageError{err}
 	}
 	if !errors.As(err, &loggedError{}) {
-		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), forPeople(withAddress(cmd.Context(), err)))
+		fmt.Fprintf(harmless(root.ErrOrStderr()), "%s: %s\n", cmd.CommandPath(), forPeople(withAddress(cmd.Context(), err)))
 	}
 	return exitCode(err)
 }
@@ -71,7 +70,8 @@ Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, 
 		SilenceUsage:  true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			*began = true
-			if cmd.Name() != "serve" { // serve logs them
+			if cmd.Name() != "serve" { // serve has a banner, and logs the variables
+				cmd.Root().SetOut(harmless(cmd.OutOrStdout()))
 				for _, w := range unknownVariables(cmd.Root(), os.Environ()) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 				}
@@ -140,12 +140,6 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 // builds do not contain those names.
 func ownVariable(name string) bool {
 	return strings.HasPrefix(name, "SEB_BENCH_") || failpoint.Enabled && (name == "SEB_FAILPOINTS" || strings.HasPrefix(name, "SEB_HURRY"))
-}
-
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // version is set by the linker (Makefile); a plain `go build` or `go install` leaves it empty.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/internal/secrets"
 )
@@ -41,7 +42,7 @@ func newSecretsInit() *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "key %s is in %s\n"+
 				"Without this key the secrets cannot be read. Keep a copy outside of this machine and outside of the bucket.\n"+
-				"Start the broker with: seb serve --secrets-key-file %[2]s\n", k.ID(), args[0])
+				"Start the broker with: seb serve --secrets-key-file %s\n", k.ID(), args[0], config.ShellQuote(args[0]))
 			return nil
 		},
 	}

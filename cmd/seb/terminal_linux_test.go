@@ -84,6 +84,24 @@ func TestAFilterShowsItsProgressAtATerminal(t *testing.T) {
 	waitFor(t, func() bool { return strings.Contains(tty.text(), "partition 0  ") })
 }
 
+// TestRecordsDoNotControlTheTerminal: a producer cannot set the title, move the cursor or answer for
+// the person who looks at records. A pipe gets their bytes.
+func TestRecordsDoNotControlTheTerminal(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	const hostile = "a\x1b]0;title\x07\rb\x7f\u009b2Jc\tü…"
+	p.mustWith("k"+hostile+"="+hostile, "produce", "t", "--key-separator", "=")
+	value := `a\x1b]0;title\x07\x0db\x7f` + "\xc2" + `\x9b2Jc` + "\tü…\n"
+	for format, want := range map[string]string{"value": value, "key-value": "k" + strings.TrimSuffix(value, "\n") + "\t" + value} {
+		tty, c := newTerminal(t), p.command("consume", "t", "--format", format)
+		c.Stdout = tty.slave
+		must.NoError(t, c.Run())
+		waitFor(t, func() bool { return strings.HasSuffix(tty.text(), "\n") })
+		check.Equalf(t, tty.text(), want, "--format %s", format)
+	}
+	check.Equalf(t, p.must("consume", "t"), hostile+"\n", "a pipe gets")
+}
+
 func TestAJSONLogIsOnlyJSON(t *testing.T) {
 	p, tty := newWorkDir(t), newTerminal(t)
 	start := func(args ...string) *running {

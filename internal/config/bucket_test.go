@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,4 +76,18 @@ func TestAnEmptyBucketIsRefused(t *testing.T) {
 			t.Errorf("empty $%s with a flag: %v", config.EnvName(name), err)
 		}
 	}
+}
+
+// TestCommandsInMessagesAreWords: a person pastes them into a shell.
+func TestCommandsInMessagesAreWords(t *testing.T) {
+	for _, word := range []string{"/var/lib/seb", "a b", "it's", "$(touch x)", "a;b", "`x`", "", "ü", "~", "a\nb", "*"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+config.ShellQuote(word)).Output()
+		if err != nil || string(out) != word {
+			t.Errorf("%q is %s: a shell reads %q, %v", word, config.ShellQuote(word), out, err)
+		}
+	}
+	if got, want := config.MoveHint("/a b/seb-data"), "stop the broker and run: mv '/a b/seb-data/bucket' '/a b/seb-bucket'"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	check.Equalf(t, config.ShellQuote("/srv/seb-data_1.2"), "/srv/seb-data_1.2", "plain words stay")
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -387,7 +388,16 @@ func MoveHint(dataDir string) string {
 	if err != nil {
 		return "name another folder with --bucket"
 	}
-	return "stop the broker and run: mv " + BucketInside(dataDir) + " " + sibling
+	return "stop the broker and run: mv " + ShellQuote(BucketInside(dataDir)) + " " + ShellQuote(sibling)
+}
+
+// ShellQuote returns s as one word of a shell's command.
+func ShellQuote(s string) string {
+	special := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N) && !strings.ContainsRune("/._-+:@%=,", r) }
+	if s != "" && !strings.ContainsFunc(s, special) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // siblingBucket returns the default bucket of a data folder, which must have a parent.

@@ -20,15 +20,16 @@ import (
 func (s *Server) Banner(w io.Writer, program string) {
 	dir := ""
 	if s.cfg.DataDir != config.Default().DataDir {
-		dir = " --data-dir " + s.cfg.DataDir
+		dir = " --data-dir " + config.ShellQuote(s.cfg.DataDir)
 	}
 	records := s.node.StoreName()
 	if folder, ok := s.insideFolder(); ok {
 		records = folder + "  (inside the data folder: deleting " + s.cfg.DataDir + " deletes them)"
 	}
+	program = config.ShellQuote(program)
 	key, header := s.keySource(), "$KEY"
 	if s.keyFile != "" {
-		header = "$(cat " + s.keyFile + ")"
+		header = "$(cat " + config.ShellQuote(s.keyFile) + ")"
 	}
 	fmt.Fprintf(w, "address  %s%s%s\n", s.URL(), s.kafkaNote(), s.riemannNote())
 	fmt.Fprintf(w, "records  %s\n", records)
