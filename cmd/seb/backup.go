@@ -58,6 +58,7 @@ The newest --keep restore points stay. Objects that only older ones need are del
 	fl.IntVar(&f.keep, "keep", 7, "restore points to keep (0: all)")
 	fl.BoolVar(&f.list, "list", false, "print the restore points and do nothing else")
 	fl.BoolVar(&f.verify, "verify", false, "read the whole backup and verify it")
+	excludes(cmd, []string{"bucket", "keep", "verify"}, "list")
 	return cmd
 }
 

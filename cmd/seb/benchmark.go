@@ -85,6 +85,9 @@ func benchFlags(cmd *cobra.Command, p *benchmark.Params, batcherMaxBytes config.
 	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker (the default grows with --workers)")
 	f.StringVar(&p.Format, "format", benchmark.Multipart, "format of records: multipart (as the original program) or recordbatch (the fastest)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	excludes(cmd, []string{"bucket", "batcher-max-bytes", "batcher-block-time", "memory-limit"}, "remote-broker-address", "bare")
+	needs(cmd, []string{"remote-broker-api-key"}, "remote-broker-address")
+	needs(cmd, []string{"bare-dir"}, "bare")
 	f.StringVar(&prof.cpu, "cpuprofile", "", "file for a CPU profile of this process, for go tool pprof")
 	f.StringVar(&prof.memory, "memprofile", "", "file for an allocation profile of this process, for go tool pprof")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -59,6 +59,7 @@ other JSON values they are the members of the value. A terminal shows how many r
 	f.BoolVarP(&c.follow, "follow", "f", false, "continue with new records")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after N records (0: no limit)")
 	f.StringVar(&c.format, "format", "value", "value (one per line), raw (values without newlines), key-value (key TAB value), json (one object per line)")
+	atLeast(cmd, "count", 0)
 	cmd.Flags().StringVarP(&c.filter.where, "where", "w", "", `only records whose value satisfies a filter of driplang (e.g. 'amount > 100 AND event = "purchase"')`)
 	cmd.Flags().StringVar(&c.filter.contains, "contains", "", "only records whose key or value contains this text")
 	return cmd

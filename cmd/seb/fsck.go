@@ -58,6 +58,7 @@ which sends no requests; it removes nothing that this or any other broker could 
 	fl.BoolVar(&f.repair, "repair", false, "remove orphans that are permanently garbage")
 	fl.BoolVar(&f.secrets, "secrets", false, "name the objects with readable secrets of webhooks")
 	fl.DurationVar(&f.quiet, "quiet-time", 10*time.Second, "repair: required time without a write")
+	needs(cmd, []string{"quiet-time"}, "repair")
 	fl.BoolVar(&f.json, "json", false, "print each finding, and then the summary, as a line of JSON")
 	fl.BoolVarP(&f.all, "all", "a", false, "print every orphan, not only the first ones of each kind")
 	return cmd

@@ -133,6 +133,7 @@ one, and then fails.`,
 	fl.StringVar(&f.to, "to", "", "target: a folder or s3://name/prefix?endpoint=URL&region=R&path-style=true")
 	fl.StringVar(&f.topic, "topic", "", "topic to export")
 	fl.Int32VarP(&f.partition, "partition", "p", -1, "partition, if the topic has several")
+	atLeast(cmd, "partition", -1)
 	fl.IntVar(&f.fileBytes, "file-bytes", 10<<20, "maximum bytes of a file; a larger record gets its own file")
 	fl.BoolVar(&f.gzip, "gzip", true, "compress the files, as the original program does")
 	fl.BoolVar(&f.splitTimes, "split-times", false, "start a new file whenever the time changes, so that every record keeps its time")

@@ -72,6 +72,8 @@ offsets and sizes of the objects in it, with --records also their content. It al
 	f.StringVar(&i.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
 	f.BoolVarP(&i.records, "records", "a", false, "also print the records")
 	f.IntVarP(&i.bytes, "dump-record-bytes", "b", 64, "bytes to print of each record (0: all)")
+	atLeast(cmd, "dump-record-bytes", 0)
+	needs(cmd, []string{"dump-record-bytes"}, "records")
 	return cmd
 }
 

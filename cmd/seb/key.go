@@ -52,6 +52,9 @@ func (k *keyFlags) register(cmd *cobra.Command) {
 	f.DurationVar(&k.wait, "wait", 10*time.Second, "time to wait for --min-offset")
 	f.BoolVar(&k.base64, "base64", false, "keys on the command line are base64")
 	f.BoolVar(&k.asJSON, "json", false, "print JSON, one object per line")
+	atLeast(cmd, "partition", -1)
+	atLeast(cmd, "min-offset", -1)
+	needs(cmd, []string{"wait"}, "min-offset")
 }
 
 // where returns the partition and the freshness of the flags.
@@ -143,6 +146,7 @@ func newKeyList(r *remote) *cobra.Command {
 	k.register(cmd)
 	f := cmd.Flags()
 	f.Lookup("partition").Usage = "partition of --min-offset"
+	needs(cmd, []string{"partition"}, "min-offset")
 	f.StringVar(&prefix, "prefix", "", "only keys with this prefix")
 	f.StringVar(&after, "after", "", "only keys after this one")
 	f.IntVarP(&limit, "limit", "n", limitDefault, "stop after N keys (0: no limit)")

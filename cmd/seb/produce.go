@@ -62,6 +62,7 @@ With --format json a line is an object in the format of seb consume --format jso
 	p.remote.register(cmd)
 	f := cmd.Flags()
 	f.Int32VarP(&p.partition, "partition", "p", -1, "partition of all records (default: by key; 0 without a key)")
+	atLeast(cmd, "partition", -1)
 	f.StringVar(&p.keySeparator, "key-separator", "", "separator between key and value; lines without it have no key")
 	f.StringVar(&p.format, "format", "value", "format of a line: value, or json (the objects of seb consume --format json)")
 	f.IntVar(&p.recordSize, "record-size", 0, "generate records of N random bytes")

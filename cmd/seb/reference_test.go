@@ -48,7 +48,7 @@ func flagTables(b *strings.Builder, c *cobra.Command) {
 	flags := flagTable(c.LocalFlags(), client)
 	if c.HasParent() && (flags != "" || !c.HasSubCommands()) && c.Runnable() {
 		fmt.Fprintf(b, "\n## %s\n\n%s.", c.CommandPath(), mdCell(c.Short))
-		if client.HasFlags() {
+		if client.HasFlags() && c.Annotations[commandAway] == "" {
 			b.WriteString(" Takes the [client flags](#client-flags).")
 		}
 		b.WriteString("\n" + flags)

@@ -25,6 +25,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
@@ -52,35 +53,28 @@ func (r *remote) register(cmd *cobra.Command) {
 	f.Var(&r.key, "api-key", "API key of the broker; prefer $SEB_API_KEY (default: the local broker's)")
 	f.StringVar(&r.keyFile, "api-key-file", "", "file with the API key")
 	f.StringVar(&r.caFile, "ca-file", "", "PEM file with the certificate authorities of a broker at https:// (default: the system's)")
-	f.StringVar(&r.cert.Cert, "client-cert", "", "PEM file with the client's certificate chain, for a broker that knows it (--tls-client-ca); no key is needed")
+	f.StringVar(&r.cert.Cert, "client-cert", "", "PEM file with the client's certificate chain, for a broker that knows it (--tls-client-ca); no key is needed, and with one the key decides")
 	f.StringVar(&r.cert.Key, "client-key", "", "PEM file with the private key of --client-cert")
-	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
+	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, which must run unless --address is set; with that, only its key counts, if it is the same broker")
 }
 
 // client returns a client for the broker. It finds the address and the key, and does not connect.
 func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
-	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+	key, err := r.settings(cmd)
+	if err != nil {
 		return nil, usageError{err}
-	}
-	if r.key != "" && r.keyFile != "" {
-		return nil, usageError{errors.New("--api-key-file: cannot be combined with --api-key")}
-	}
-	address, key := r.address, r.key.Reveal()
-	if r.keyFile != "" {
-		k, err := server.ReadKey(r.keyFile)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		key = k
 	}
 	local, err := server.Discover(r.dataDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if address == "" {
-		if address = local.Address; address == "" {
-			address = addressDefault
-		}
+	address := cmp.Or(r.address, local.Address)
+	switch {
+	case address == "" && cmd.Flags().Changed("data-dir"): // or $SEB_DATA_DIR
+		return nil, fmt.Errorf("no broker runs with data directory %s; start one with `seb serve --data-dir %s`, or name a broker with --address",
+			r.dataDir, config.ShellQuote(r.dataDir))
+	case address == "":
+		address = addressDefault
 	}
 	if shown := withoutPasswords(address); shown != "" {
 		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, shown))
@@ -112,6 +106,27 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 		return nil, usageError{err}
 	}
 	return c, nil
+}
+
+// settings reads the environment and the file of the key, and returns the key. What the command line
+// names takes precedence over what the environment names.
+func (r *remote) settings(cmd *cobra.Command) (key string, err error) {
+	given := map[string]bool{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+		return "", err
+	}
+	switch {
+	case given["data-dir"] && r.address != "" && !given["address"]:
+		return "", fmt.Errorf("--data-dir: $%s names another broker, %s; unset it, or set --address", config.EnvName("address"), withoutPasswords(r.address))
+	case given["ca-file"] && r.address != "" && !strings.Contains(r.address, "https://"):
+		return "", fmt.Errorf("--ca-file: has no effect without https://, the address is %s", withoutPasswords(r.address))
+	case r.keyFile == "" || r.key != "" && given["api-key"] && !given["api-key-file"]:
+		return r.key.Reveal(), nil
+	case r.key != "" && given["api-key"] == given["api-key-file"]:
+		return "", errors.New("--api-key-file: cannot be combined with --api-key")
+	}
+	return server.ReadKey(r.keyFile)
 }
 
 // withoutPasswords returns a list of addresses without possible passwords, or "" if one is invalid.

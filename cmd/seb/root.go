@@ -68,7 +68,7 @@ func newRoot() (root *cobra.Command, began *bool) {
 Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, SEB_HTTP_PORT, SEB_API_KEY ...`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			*began = true
 			if cmd.Name() != "serve" { // serve has a banner, and logs the variables
 				cmd.Root().SetOut(harmless(cmd.OutOrStdout()))
@@ -76,6 +76,7 @@ Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, 
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 				}
 			}
+			return checkFlags(cmd)
 		},
 	}
 	for _, g := range []struct {

@@ -35,6 +35,8 @@ func newSecretsInit() *cobra.Command {
 		Short:   "Make a key in a new file that only you can read",
 		Example: "  seb secrets init secrets-key\n  seb serve --secrets-key-file secrets-key",
 		Args:    cobra.ExactArgs(1),
+
+		Annotations: map[string]string{commandAway: "true"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k := secrets.NewKey()
 			if err := writeKey(args[0], k); err != nil {

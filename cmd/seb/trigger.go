@@ -203,6 +203,8 @@ func newTriggerSecret() *cobra.Command {
 		Short:   "Print a new secret, to sign and verify the webhooks of a trigger",
 		Example: "  export HOOK_SECRET=$(seb trigger secret)",
 		Args:    cobra.NoArgs,
+
+		Annotations: map[string]string{commandAway: "true"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), webhook.NewSecret().Reveal())
 			return err

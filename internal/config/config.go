@@ -393,7 +393,9 @@ func MoveHint(dataDir string) string {
 
 // ShellQuote returns s as one word of a shell's command.
 func ShellQuote(s string) string {
-	special := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N) && !strings.ContainsRune("/._-+:@%=,", r) }
+	special := func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.N) && !strings.ContainsRune("/._-+:@%=,", r)
+	}
 	if s != "" && !strings.ContainsFunc(s, special) {
 		return s
 	}

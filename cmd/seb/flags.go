@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Annotations of flags and commands. A flag that would be ignored on the command line is an error,
+// because the command does something else than its reader expects. The environment may have settings
+// of other commands.
+const (
+	flagNeeds   = "needs"     // flags, one of which must be given too
+	flagNot     = "not"       // flags that must not be given too
+	flagLeast   = "least"     // the smallest number
+	commandAway = "no-broker" // the client flags of the command's parent have no effect
+)
+
+// needs makes flags errors without one of the others.
+func needs(cmd *cobra.Command, flags []string, others ...string) {
+	annotate(cmd, flags, flagNeeds, others)
+}
+
+// excludes makes flags errors together with one of the others.
+func excludes(cmd *cobra.Command, flags []string, others ...string) {
+	annotate(cmd, flags, flagNot, others)
+}
+
+// atLeast sets the smallest value of a number.
+func atLeast(cmd *cobra.Command, flag string, least int) {
+	annotate(cmd, []string{flag}, flagLeast, []string{strconv.Itoa(least)})
+}
+
+func annotate(cmd *cobra.Command, flags []string, key string, values []string) {
+	for _, name := range flags {
+		if err := cmd.Flags().SetAnnotation(name, key, values); err != nil {
+			panic(err) // a flag without this name
+		}
+	}
+}
+
+// checkFlags returns an error if the command line has a flag without an effect, or a number that is
+// too small. It runs before the environment is read.
+func checkFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil {
+			err = checkFlag(cmd, f)
+		}
+	})
+	return err
+}
+
+func checkFlag(cmd *cobra.Command, f *pflag.Flag) error {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	if least := f.Annotations[flagLeast]; least != nil {
+		smallest, _ := strconv.ParseInt(least[0], 10, 64)
+		if n, err := strconv.ParseInt(f.Value.String(), 10, 64); err == nil && n < smallest {
+			return usageError{fmt.Errorf("--%s: %d, want at least %d", f.Name, n, max(smallest, 0))}
+		}
+	}
+	if others := f.Annotations[flagNeeds]; others != nil && !slices.ContainsFunc(others, given) {
+		return usageError{fmt.Errorf("--%s: has no effect without --%s", f.Name, others[0])}
+	}
+	if i := slices.IndexFunc(f.Annotations[flagNot], given); i >= 0 {
+		return usageError{fmt.Errorf("--%s: has no effect with --%s", f.Name, f.Annotations[flagNot][i])}
+	}
+	if cmd.Annotations[commandAway] != "" && cmd.InheritedFlags().Lookup(f.Name) != nil {
+		return usageError{fmt.Errorf("--%s: has no effect, because %s does not connect to a broker", f.Name, cmd.CommandPath())}
+	}
+	return nil
+}
