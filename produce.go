@@ -17,7 +17,11 @@ import (
 // records; a Timestamp of 0 means now. It does not use the records after it has returned. Errors:
 // ErrOutcomeUnknown; all others mean that the records cannot appear.
 func (b *Broker) Produce(ctx context.Context, topic string, partition int32, records ...record.Record) (first int64, err error) {
-	data, sum, err := record.Append(nil, stamped(records), record.EncodeOptions{})
+	o := record.EncodeOptions{}
+	if _, settings, err := b.n.Resolved(topic); err == nil {
+		o.BatchBytes = settings.MaxBatchBytes
+	}
+	data, sum, err := record.Append(nil, stamped(records), o)
 	if err != nil {
 		return 0, &broker.InvalidError{Field: "records", Reason: err.Error()}
 	}

@@ -180,6 +180,10 @@ func TestBatchesOfOthers(t *testing.T) {
 	data[len(data)-1] ^= 1
 	check.ErrorIsf(t, check.Err(b.ProduceBatches(t.Context(), "t", 0, data)), seb.ErrInvalid, "damaged batch")
 	check.ErrorIsf(t, check.Err(b.Produce(t.Context(), "t", 0, record.Record{Value: make([]byte, 31<<20)})), seb.ErrTooLarge, "31 MiB")
+	must.Get(b.CreateTopic(t.Context(), "small", seb.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000"}}))(t)
+	small, large := record.Record{Value: make([]byte, 500)}, record.Record{Value: make([]byte, 1000)}
+	check.ErrorIsf(t, check.Err(b.Produce(t.Context(), "small", 0, small, large)), seb.ErrTooLarge, "a record above max-batch-bytes")
+	check.NoErrorf(t, check.Err(b.Produce(t.Context(), "small", 0, small, small, small)), "small records")
 	check.Equal(t, read(t, b, "t", seb.ReadOptions{}), "0=v 1=v")
 }
 

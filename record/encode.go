@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -20,10 +21,11 @@ type Producer struct {
 type EncodeOptions struct {
 	Compression Compression
 	Producer    *Producer
+	BatchBytes  int // maximum size of a batch before compression; 0 or more than BatchTarget: BatchTarget
 }
 
-// Append appends recs to dst as concatenated batches of at most BatchTarget bytes before
-// compression; a larger record gets its own batch. Base offsets start at 0 and the leader epoch is
+// Append appends recs to dst as concatenated batches of at most BatchBytes before compression; a
+// larger record gets its own batch. Base offsets start at 0 and the leader epoch is
 // 0 until Patch sets them. Errors: no records, a record over 2 GiB, more than HeadersMax headers,
 // or timestamps too far apart. On an error dst is returned unchanged.
 func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error) {
@@ -42,7 +44,7 @@ func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error)
 	}
 	out := dst
 	for done := 0; done < len(recs); {
-		n, size, err := cutBatch(recs[done:])
+		n, size, err := cutBatch(recs[done:], cmp.Or(min(o.BatchBytes, BatchTarget), BatchTarget))
 		if err != nil {
 			return dst, Summary{}, fmt.Errorf("encode record %d: %w", done+n, err)
 		}
@@ -66,7 +68,7 @@ func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error)
 
 // cutBatch returns the number of recs in the next batch, and its uncompressed size. On an error n
 // is the index of the invalid record.
-func cutBatch(recs []Record) (n, size int, err error) {
+func cutBatch(recs []Record, most int) (n, size int, err error) {
 	size = BatchHeadSize
 	for i := range recs {
 		body, err := bodySize(&recs[i], recs[0].Timestamp, i)
@@ -74,7 +76,7 @@ func cutBatch(recs []Record) (n, size int, err error) {
 			return i, 0, err
 		}
 		whole := varintSize(int64(body)) + body
-		if i > 0 && size+whole > BatchTarget {
+		if i > 0 && size+whole > most {
 			return i, size, nil
 		}
 		size += whole

@@ -126,10 +126,17 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+BlockMin > room {
 		return h, fmt.Errorf("%w: batch of %d bytes, limit of the fetch memory %d", ErrTooLarge, largest, room-BlockMin)
 	}
-	if a.ClientMade && largest > rules.maxBatch {
+	if (a.ClientMade || rules.limited) && largest > rules.maxBatch {
 		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)
 	}
 	return h, nil
+}
+
+// CheckAppend returns the error with which Submit would refuse an append because of its content or
+// its topic, or nil.
+func (b *Broker) CheckAppend(a *Append) error {
+	_, err := b.admit(a)
+	return err
 }
 
 // checkSummary checks the batches' headers against their summary, because the log assigns offsets
@@ -173,6 +180,7 @@ func checkProducer(s *record.Summary, batch record.Batch) error {
 type rules struct {
 	id       record.ID
 	maxBatch int
+	limited  bool // the topic sets maxBatch
 }
 
 func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
@@ -190,6 +198,7 @@ func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 		}
 		r.id, err = t.ID, nil
 		if v, ok := t.Settings["max-batch-bytes"]; ok {
+			r.limited = true
 			r.maxBatch, err = strconv.Atoi(v) // a setting is stored in canonical form
 		}
 	})

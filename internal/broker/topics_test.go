@@ -159,9 +159,10 @@ func TestSubmitChecks(t *testing.T) {
 		{"truncated", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Data = a.Data[:len(a.Data)-1] }), broker.ErrInvalid},
 		{"too large", data(t, "a", 0, strings.Repeat("x", 3<<20)), broker.ErrTooLarge},
 		{"a client's batch too large", with(data(t, "small", 0, strings.Repeat("x", 1000)), func(a *broker.Append) { a.ClientMade = true }), broker.ErrTooLarge},
-		{"a large record of Seb's own", data(t, "small", 0, strings.Repeat("x", 1000)), nil},
+		{"a large record of Seb's own", data(t, "small", 0, strings.Repeat("x", 1000)), broker.ErrTooLarge},
 		{"expected offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), nil},
 		{"wrong offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), broker.ErrOffsetMismatch},
+		{"a record of Seb's own above the default", data(t, "a", 0, strings.Repeat("x", 1_100_000)), nil},
 	} {
 		released := 0
 		c.a.Release = func() { released++ }

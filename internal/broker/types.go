@@ -27,8 +27,9 @@ type Append struct {
 	// limit on the number of producers, the least recent ones are forgotten; a forgotten producer
 	// may continue with any sequence.
 	Summary record.Summary
-	// ClientMade means that a client made the batches: the topic's max-batch-bytes limits each of
-	// them. Seb itself cuts batches at record.BatchTarget, and a larger record gets its own batch.
+	// ClientMade means that a client made the batches: the default of max-batch-bytes limits them
+	// too, and not only a value that the topic has. Seb itself cuts batches at that value or at
+	// record.BatchTarget, and a larger record gets its own batch.
 	ClientMade bool
 	// Check is the authority of the client; nil: the root key, or Seb itself. If the state of the
 	// slot no longer allows the append, it is refused with ErrUnauthorized.

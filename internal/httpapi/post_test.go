@@ -207,12 +207,6 @@ func TestTopicSettingsApply(t *testing.T) {
 	if r := s.records("stamped", 0)[0]; r.Timestamp < testNow {
 		t.Errorf("timestamp %d comes from the client", r.Timestamp)
 	}
-	put("small", `{"max-batch-bytes":200}`)
-	if a := s.post("topic-name=small", api.RecordBatch, string(batch(t, record.EncodeOptions{}, value(strings.Repeat("x", 200))))); a.problem(t).Code != api.TooLarge {
-		t.Errorf("%s", a)
-		// The broker, not a client, makes this batch.
-	}
-	s.mustPost("topic-name=small", api.OctetStream, strings.Repeat("x", 200))
 	for _, codec := range []string{"gzip", "snappy", "lz4", "zstd"} {
 		put(codec, `{"compression":"`+codec+`"}`)
 		mp, kind := form(strings.Repeat("m", 1000), "")

@@ -82,13 +82,13 @@ func (p *producing) frame(f *framing, r io.Reader) ([]byte, error) {
 	return buf, err
 }
 
-// framed adds the batches of a finished frame, compressed if the topic requires that.
+// framed adds the batches of a finished frame, compressed or smaller if the topic requires that.
 func (p *producing) framed(f *framing, buf []byte) error {
 	data, sum, err := f.frame.Finish()
 	if err != nil {
 		return err
 	}
-	if p.settings.Codec() == record.None {
+	if p.settings.Codec() == record.None && p.settings.MaxBatchBytes >= record.BatchTarget {
 		p.add(p.target(), data, sum, false)
 		return nil
 	}
@@ -149,6 +149,7 @@ func (p *producing) decoded(open func([]byte) encoding.Source) error {
 func (p *producing) encode(s encoding.Source) error {
 	e := encoding.Encoder{
 		Memory: &p.in.Memory, Partition: p.partition, Partitions: p.partitions, Codec: p.settings.Codec(), RecordsMax: p.a.o.RecordsMax,
+		BatchBytes: p.settings.MaxBatchBytes,
 	}
 	list, err := e.Encode(s)
 	if err != nil {

@@ -136,12 +136,29 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 			return nil, p.withdraw(err)
 		}
 	}
+	if err := p.checkAll(); err != nil {
+		return nil, p.withdraw(err)
+	}
 	p.in.Memory.Release() // the appends hold the rest
 	results := p.a.b.Submit(ctx, p.appends).WaitFor(ctx, p.timeout)
 	if len(results) != len(p.appends) {
 		return nil, errors.New("broker returned a wrong number of results")
 	}
 	return results, nil
+}
+
+// checkAll refuses all of several appends because of one, so that the records of the others are not
+// stored.
+func (p *producing) checkAll() error {
+	if len(p.appends) == 1 {
+		return nil // Submit checks it
+	}
+	for i := range p.appends {
+		if err := p.a.b.CheckAppend(&p.appends[i]); err != nil {
+			return p.atPartition(problemOf(err), i)
+		}
+	}
+	return nil
 }
 
 // withdraw releases the appends, which were never submitted, and returns err.

@@ -77,8 +77,10 @@ func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (
 	}
 	data, sum := transcode(msg, buf[:0], c.o.Now().UnixMilli())
 	parts := []*encoding.Encoded{{Data: data, Summary: sum}}
-	if codec := settings.Codec(); partitions > 1 || codec != record.None {
-		e := encoding.Encoder{Memory: &arena, Partition: -1, Partitions: partitions, Codec: codec, RecordsMax: EventsMax}
+	if codec := settings.Codec(); partitions > 1 || codec != record.None || settings.MaxBatchBytes < record.BatchTarget {
+		e := encoding.Encoder{
+			Memory: &arena, Partition: -1, Partitions: partitions, Codec: codec, RecordsMax: EventsMax, BatchBytes: settings.MaxBatchBytes,
+		}
 		if parts, err = e.Encode(encoding.NewBatches(data)); err != nil {
 			return nil, err
 		}

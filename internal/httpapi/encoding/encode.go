@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sebbroker/seb/api"
@@ -26,6 +27,7 @@ type Encoder struct {
 	Partition  int32 // -1: by key
 	Partitions int
 	Codec      record.Compression
+	BatchBytes int // record.EncodeOptions.BatchBytes
 	RecordsMax int // largest number of records
 
 	out   map[int32]*Encoded
@@ -133,7 +135,9 @@ func (e *Encoder) flush() error {
 func (e *Encoder) encodePending(o *Encoded) error {
 	// Any two consecutive batches together reach half the target, so the heads in this bound are
 	// enough.
-	need := len(o.Data) + o.bound + record.BatchHeadSize*(2+2*o.bound/record.BatchTarget)
+	most := cmp.Or(min(e.BatchBytes, record.BatchTarget), record.BatchTarget)
+	heads := min(len(o.pending), 2+2*o.bound/max(1, most-record.BatchHeadSize))
+	need := len(o.Data) + o.bound + record.BatchHeadSize*heads
 	// Incompressible data grows a little, and records are encoded uncompressed first.
 	if e.Codec != record.None {
 		need += o.bound/32 + 1<<10
@@ -148,9 +152,9 @@ func (e *Encoder) encodePending(o *Encoded) error {
 		}
 		o.Data = larger[:len(o.Data)]
 	}
-	out, sum, err := record.Append(o.Data, o.pending, record.EncodeOptions{Compression: e.Codec})
+	out, sum, err := record.Append(o.Data, o.pending, record.EncodeOptions{Compression: e.Codec, BatchBytes: most})
 	if err == nil && tooDense(o.bound, len(out)-len(o.Data)) {
-		out, sum, err = record.Append(o.Data, o.pending, record.EncodeOptions{})
+		out, sum, err = record.Append(o.Data, o.pending, record.EncodeOptions{BatchBytes: most})
 	}
 	if err != nil {
 		return problem.BadField("body", "%v", err)

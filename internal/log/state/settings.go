@@ -111,7 +111,7 @@ var settings = []Setting{
 	}, func(s *Settings) *string { return &s.Compression }),
 	bytesOf(Setting{
 		Name: "max-batch-bytes", Default: strconv.Itoa(MaxBatchBytesDefault), Min: "0", Max: strconv.Itoa(maxBatchBytesMax),
-		Meaning: "size of the largest batch of a client",
+		Meaning: "size of the largest batch; the default limits only batches that clients make",
 	}, func(s *Settings, n int64) { s.MaxBatchBytes = int(n) }),
 	{
 		Name: "key-index", Default: "false", DefaultCompacted: "true", Choices: []string{"false", "true"}, parse: keyIndex,

@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/record"
+)
+
+// sizedBody is a body with one record that is too large for the topic, and one whose records fit.
+type sizedBody struct {
+	name, path, kind, fitsKind, large, fits string
+}
+
+func sizedBodies(t *testing.T) []sizedBody {
+	random := make([]byte, 2500)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(random)
+	large, part := hex.EncodeToString(random), hex.EncodeToString(random[:150]) // compression keeps half
+	keyed := func(key, v string) string { return fmt.Sprintf(`{"key":%q,"value":%q}`, key, v) }
+	event := func(entity, v string) string {
+		return fmt.Sprintf(`{"event":"e","entity_id":%q,"data":{"v":%q}}`, entity, v)
+	}
+	eight := func(of, separator string) string { return strings.Repeat(of+separator, 7) + of }
+	form1, kind1 := form(part, large)
+	form2, kind2 := form(part, part, part, part, part, part, part, part)
+	return []sizedBody{
+		{"multipart", "/records?", kind1, kind2, form1, form2},
+		{"octets", "/records?", api.OctetStream, api.OctetStream, large, part},
+		{"lines", "/records?", api.TextPlain, api.TextPlain, part + "\n" + large, eight(part, "\n")},
+		{"ndjson", "/records?", api.NDJSON, api.NDJSON, keyed("a", part) + "\n" + keyed("b", part) + "\n" + keyed("c", large), eight(keyed("a", part), "\n")},
+		{"json", "/records?", api.JSON, api.JSON, "[" + keyed("a", part) + "," + keyed("b", part) + "," + keyed("c", large) + "]", "[" + eight(keyed("b", part), ",") + "]"},
+		{"batches", "/records?partition=0&", api.RecordBatch, api.RecordBatch, string(batch(t, record.EncodeOptions{}, value(large))), string(batch(t, record.EncodeOptions{}, value(part)))},
+		{"event", "/event?", api.JSON, api.JSON, event("a", large), event("a", part)},
+		{"events", "/event?", api.NDJSON, api.NDJSON, event("a", part) + "\n" + event("b", part) + "\n" + event("c", large), eight(event("a", part), "\n")},
+	}
+}
+
+// TestMaxBatchBytes: a record that does not fit into a batch of max-batch-bytes is refused in every
+// encoding, and with it the other records of its request. Smaller records are stored in batches up to
+// that size.
+func TestMaxBatchBytes(t *testing.T) {
+	s := start(t)
+	for _, codec := range []string{"producer", "zstd"} {
+		for _, c := range sizedBodies(t) {
+			topic := c.name + "-" + codec
+			s.must(201, s.send("PUT", "/topic?topic-name="+topic, `{"partitions":2,"settings":{"max-batch-bytes":1000,"compression":"`+codec+`"}}`), nil)
+			post := func(kind, body string) *answered {
+				return s.do(call{method: "POST", path: c.path + "topic-name=" + topic, body: strings.NewReader(body), header: map[string]string{
+					"Content-Type": kind, "Accept": "application/json, " + api.ProblemJSON,
+				}})
+			}
+			a := post(c.kind, c.large)
+			if p := a.problem(t); a.status != 413 || p.Code != api.TooLarge || !strings.Contains(p.Detail, "1000") {
+				t.Errorf("%s: %s", topic, a)
+			}
+			if n := len(s.records(topic, 0)) + len(s.records(topic, 1)); n != 0 {
+				t.Errorf("%s: %d records of a refused request are stored", topic, n)
+			}
+			s.must(201, post(c.fitsKind, c.fits), nil)
+			for p := range 2 {
+				stored := s.get(fmt.Sprintf("/records?topic-name=%s&offset=0&timeout=0s&partition=%d", topic, p), api.RecordBatch).body
+				for len(stored) > 0 {
+					b, rest, err := record.Split(stored)
+					if err != nil || b.Len() > 1000 {
+						t.Fatalf("%s: a batch of %d bytes, %v", topic, b.Len(), err)
+					}
+					stored = rest
+				}
+			}
+		}
+	}
+	// The default is for batches that clients make.
+	s.mustPost("topic-name=default", api.OctetStream, strings.Repeat("x", 2<<20))
+}
