@@ -216,6 +216,28 @@ func TestDamagedJournals(t *testing.T) {
 				j.finds("+late/+end: end is damaged")
 				j.reads(upTo(values)...)
 			})
+			for _, late := range []bool{true, false} { // objects after the end: it had a name
+				t.Run(fmt.Sprintf("no end, objects after it %t", late), func(t *testing.T) {
+					j := newJournaled(t, closed)
+					want := upTo(values)
+					if late {
+						b := open(t, options(j.open(), 1000)) // it seals the epoch before
+						produce(t, b, "a", 0, fmt.Sprintf("value-%d", values))
+						closeBroker(t, b)
+						want = upTo(values + 1)
+					}
+					end := j.file("+late/+end")
+					was := must.Get(os.ReadFile(end))(t)
+					must.NoError(t, os.Remove(end))
+					if late {
+						j.finds("+late/+end: end is damaged: the file is missing; every object of the journal can be read")
+					} else { // as after a kill before it had a name
+						j.finds()
+						check.Equalf(t, string(must.Get(os.ReadFile(end))(t)), string(was), "the end that the check names again")
+					}
+					j.reads(want...)
+				})
+			}
 		}
 	}
 }

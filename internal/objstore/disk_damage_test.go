@@ -158,6 +158,21 @@ var damageCases = map[string]damageCase{
 	"the end": {
 		spoil: func(d *damagedJournal) { d.flip(endFile, 60) }, only: "ended", whole: true, reported: endFile + ": end is damaged: ",
 	},
+	"the end is missing": { // as after a kill before it had a name
+		spoil: func(d *damagedJournal) { d.remove(endFile) }, only: "ended", whole: true,
+	},
+	"the end is missing, and the file was cut off at it": { // by an older version, or because it lost objects
+		spoil: func(d *damagedJournal) {
+			d.remove(endFile)
+			must.NoError(d.t, os.Truncate(d.file(firstFile), 10*batchBytes))
+		}, lost: []int{}, only: "ended", reported: firstFile + ": 4096 bytes at offset 81920 are damaged: the file was cut off",
+	},
+	"the file is cut off behind a batch": { // without a mark nothing says that the journal has ended
+		spoil: func(d *damagedJournal) {
+			d.remove(positionFile)
+			must.NoError(d.t, os.Truncate(d.file(firstFile), 10*batchBytes))
+		}, lost: []int{}, only: "running", reported: firstFile + ": 4096 bytes at offset 81920 are damaged: the file was cut off",
+	},
 	"a tombstone": {
 		spoil: func(d *damagedJournal) { d.flip(firstFile+".gone", 9) }, back: []int{3}, whole: true,
 	},

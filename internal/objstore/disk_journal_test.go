@@ -173,8 +173,8 @@ func TestJournalTakeover(t *testing.T) {
 	prepared := size()
 	must.ErrorIsf(t, b.Put(t.Context(), "wal/1-a/099", objstore.NewBody([]byte("seal"))), objstore.ErrExists, "put a name of the journal")
 	mustPut(t, b, "wal/1-a/100", "seal")
-	if got := size(); got != 100*journal.BlockBytes || prepared <= got {
-		t.Errorf("the journal file has %d bytes after its end and %d before it, want %d after it", got, prepared, 100*journal.BlockBytes)
+	if got := size(); got != 101*journal.BlockBytes || prepared <= got {
+		t.Errorf("the journal file has %d bytes after its end and %d before it, want %d after it", got, prepared, 101*journal.BlockBytes)
 	}
 	must.ErrorIsf(t, a.Put(t.Context(), "wal/1-a/100", objstore.NewBody([]byte("late"))), objstore.ErrExists, "put a name that the other process has")
 	mustPut(t, a, "wal/1-a/101", "late") // a fenced leader may put names that nothing reads
@@ -271,8 +271,8 @@ func TestJournalFilesAreSwept(t *testing.T) {
 	before := must.Get(os.ReadFile(file))(t)
 	must.NoError(t, d.Delete(t.Context(), "wal/1-a/0"))
 	must.NoError(t, d.Close())
-	if got, err := os.ReadFile(file); err != nil || string(got) != string(before[:journal.BlockBytes]) {
-		t.Fatalf("the file of a deleted object: %d bytes, %v; want its batch", len(got), err)
+	if got, err := os.ReadFile(file); err != nil || string(got) != string(before[:2*journal.BlockBytes]) {
+		t.Fatalf("the file of a deleted object: %d bytes, %v; want its batch and a free block", len(got), err)
 	}
 	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{Existing: true}), "")
 	must.NoErrorf(t, check.Err(os.Stat(file)), "a reader removed it")

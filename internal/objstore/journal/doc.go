@@ -27,7 +27,7 @@
 //	J8  Files. The next file is filled with zeros ahead of need, slowly, and its name is durable. The
 //	    current file gets an end mark, synced, before anything is appended to the next one. A missing
 //	    file before an existing one means that its objects were deleted. After the end the files behind
-//	    it are removed, and zeros behind it are cut off.
+//	    it are removed, and zeros behind it are cut off but for a block.
 //	J9  Delete appends a tombstone, which it does not sync: after a power failure a deleted object, or
 //	    an older one of its name, may exist again. A file is removed when its run has left it and all
 //	    its objects are deleted. A note that the last file is removed is durable before, so that a

@@ -212,12 +212,13 @@ func (j *Journal) removeBehind(end Position) {
 	}
 }
 
-// truncate cuts the last file at the end, if it has zeros there. Other bytes are a batch that was not
+// truncate cuts the last file a block behind the end, if it has zeros there. With this block it is whole
+// (J12) also if the file of the end is lost, so that the end can be named again. Other bytes are a batch that was not
 // finished, or a damaged one, which a person may want to look at. A stopped owner can append one batch
 // behind the end afterwards; it finds the mark before it answers (J4).
 func (j *Journal) truncate(end Position) {
 	name := j.fileName(end.File)
-	if size, err := j.sys.Size(name); err != nil || size <= end.Offset {
+	if size, err := j.sys.Size(name); err != nil || size <= end.Offset+BlockBytes {
 		return
 	}
 	f, err := j.sys.Open(name, false)
@@ -229,7 +230,7 @@ func (j *Journal) truncate(end Position) {
 	if _, err := f.ReadAt(block[:], end.Offset); err != nil && !errors.Is(err, io.EOF) || block != [BlockBytes]byte{} {
 		return
 	}
-	_ = j.sys.Truncate(name, end.Offset)
+	_ = j.sys.Truncate(name, end.Offset+BlockBytes)
 }
 
 // endUnnamed ends a journal whose end was named and cannot be read, behind its last batch. Nothing
