@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/input"
 )
 
 func newACL() *cobra.Command {
@@ -264,7 +265,7 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
+	if t, err := input.Time(text); err == nil {
 		return t, nil
 	}
 	d, err := time.ParseDuration(text)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -95,7 +96,7 @@ func (a *auditFlags) explain(err error) error {
 
 // parseSince parses an age or a time; "" is the zero time.
 func parseSince(text string, now time.Time) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
+	if t, err := input.Time(text); err == nil {
 		return t, nil
 	}
 	end, err := parseEnd(text, now)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/input"
 )
 
 const (
@@ -97,8 +98,9 @@ func (f *eventFlags) event(args []string) (client.Event, error) {
 		e.Data = json.RawMessage(f.data)
 	}
 	if f.occurredAt != "" {
-		if err := e.OccurredAt.UnmarshalText([]byte(f.occurredAt)); err != nil {
-			return e, fmt.Errorf("--occurred-at: want RFC 3339, such as 2026-03-01T12:00:00Z, given %q", f.occurredAt)
+		var err error
+		if e.OccurredAt, err = input.Time(f.occurredAt); err != nil {
+			return e, fmt.Errorf("--occurred-at: %w", err)
 		}
 	}
 	return e, nil

@@ -95,7 +95,7 @@ func (t *trigger) parse(text []byte) error {
 	return errors.Join(t.parseExpr(), t.fillIn())
 }
 
-// yamlValue is a value of YAML whose numbers keep their digits, as those of JSON do.
+// yamlValue is a value of YAML whose numbers keep their digits, and whose times are texts, as in JSON.
 type yamlValue struct{ any }
 
 func (v *yamlValue) UnmarshalYAML(n *yaml.Node) error {
@@ -113,6 +113,9 @@ func (v *yamlValue) UnmarshalYAML(n *yaml.Node) error {
 		return err
 	case n.Kind == yaml.ScalarNode && n.Style == 0 && isNumber:
 		v.any = json.Number(n.Value)
+		return nil
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp": // a text in JSON
+		v.any = n.Value
 		return nil
 	}
 	return n.Decode(&v.any)

@@ -425,7 +425,7 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
 	check.Equal(t, mustTrigger(t, c, "apply", "-f", dir, "--yes"), third)
 }
 
-func TestNumbersInYAMLKeepTheirDigits(t *testing.T) {
+func TestYAMLKeepsNumbersAndDates(t *testing.T) {
 	const numbers = "expr: {event: a, where: {or: [{property: id, is: =, value: %s}, {property: id, is: =, value: &same %s}, {property: b, is: <, value: *same}]}}\n"
 	for _, n := range []string{"12345678901234567891", "123456789012345678901234567891", "-123456789012345678901", "0.12345678901234567891", "1e+400", "12"} {
 		var spec trigger
@@ -435,4 +435,7 @@ func TestNumbersInYAMLKeepTheirDigits(t *testing.T) {
 			t.Errorf("the expression is %s, want %s", e, want)
 		}
 	}
+	var spec trigger
+	must.NoError(t, spec.parse([]byte("expr: {event: a, where: {property: day, is: <, value: 2024-05-31}}\n")))
+	check.Equalf(t, string(spec.Expr), `{"event":"a","where":{"is":"\u003c","property":"day","value":"2024-05-31"}}`, "a date in YAML")
 }

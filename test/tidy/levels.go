@@ -88,6 +88,7 @@ var levels = map[string]int{
 	"internal/machine":          0,
 	"internal/progress":         0,
 
+	"internal/input":   0,
 	"internal/localdb": 0,
 	"internal/tlsport": 0,
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/internal/decimal"
+	"github.com/sebbroker/seb/internal/input"
 )
 
 // function is a template function. Missing arguments are errors unless absent is set.
@@ -306,7 +307,7 @@ func date(r *execution, args []any) (any, error) {
 	if !ok {
 		s, isText := args[len(args)-1].(string)
 		var err error
-		if at, err = time.Parse(time.RFC3339Nano, s); !isText || err != nil {
+		if at, err = input.Time(s); !isText || err != nil {
 			return nil, errors.New("want a time, or a string such as 2006-01-02T15:04:05Z")
 		}
 	}

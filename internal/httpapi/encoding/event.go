@@ -2,10 +2,10 @@ package encoding
 
 import (
 	"bytes"
-	"time"
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -213,9 +213,8 @@ func (t *eventText) occurredAt() *api.Problem {
 	if p := t.name(memberOccurredAt, givenOccurredAt, 64, &text); p != nil {
 		return p
 	}
-	var at time.Time
-	if at.UnmarshalText(text) != nil {
-		return problem.BadField(memberOccurredAt, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %s", problem.Quote(string(text)))
+	if _, err := input.Time(text); err != nil {
+		return problem.BadField(memberOccurredAt, "%v", err)
 	}
 	return nil
 }

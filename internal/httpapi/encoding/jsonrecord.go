@@ -3,9 +3,9 @@ package encoding
 import (
 	"encoding/base64"
 	"math"
-	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -206,7 +206,7 @@ func (t *recordText) timestamp() *api.Problem {
 		if err != nil {
 			return problem.BadField(memberTimestamp, "%v", err)
 		}
-		at, err := time.Parse(time.RFC3339Nano, string(s))
+		at, err := input.Time(s)
 		if err != nil {
 			return problem.BadField(memberTimestamp, "want milliseconds or RFC 3339, given %s", problem.Quote(string(s)))
 		}

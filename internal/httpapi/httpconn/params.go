@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
@@ -259,7 +260,7 @@ func millis(v string) (ms int64, ok bool) {
 	if ms, err := strconv.ParseUint(v, 10, 63); err == nil {
 		return int64(ms), true
 	}
-	at, err := time.Parse(time.RFC3339Nano, v)
+	at, err := input.Time(v)
 	if err != nil {
 		return 0, false
 	}

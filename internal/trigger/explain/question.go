@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/problem"
 )
 
@@ -181,11 +182,6 @@ func of(i int, err error) error {
 func (e *jsonEvent) time(appended *int64) (int64, error) {
 	switch {
 	case e.At != nil:
-		if e.OccurredAt != nil {
-			if _, err := instant("occurred_at", e.OccurredAt); err != nil {
-				return 0, err
-			}
-		}
 		return instant("at", e.At)
 	case appended != nil:
 		return checkMillis(*appended)
@@ -227,9 +223,9 @@ func instant(field string, text *string) (int64, error) {
 
 // ParseTime parses a time in RFC 3339, truncated to milliseconds.
 func ParseTime(text string) (int64, error) {
-	var at time.Time
-	if at.UnmarshalText([]byte(text)) != nil {
-		return 0, fmt.Errorf("want RFC 3339, such as 2026-03-01T12:00:00Z, given %.60q", text)
+	at, err := input.Time(text)
+	if err != nil {
+		return 0, err
 	}
 	return yearOf(at)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -28,7 +29,7 @@ type Event struct {
 	// none.
 	ID string `json:"id,omitempty"`
 	// OccurredAt is supplied by the client and informational only.
-	OccurredAt *time.Time `json:"occurred_at,omitempty"`
+	OccurredAt Occurred `json:"occurred_at,omitzero"`
 }
 
 // ErrEvent is wrapped by the errors of ParseEvent.
@@ -47,6 +48,19 @@ func ParseEvent(key, value []byte) (e Event, err error) {
 		return Event{}, fmt.Errorf("%w: the record's key differs from entity_id", ErrEvent)
 	}
 	return e, nil
+}
+
+// Occurred is a time that producers of records may write as any JSON. It is zero if that is no time
+// in RFC 3339.
+type Occurred struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler, without errors.
+func (o *Occurred) UnmarshalJSON(value []byte) error {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		o.Time, _ = input.Time(text)
+	}
+	return nil
 }
 
 // Validate reports a limit that the event exceeds.
