@@ -100,8 +100,8 @@ type Topic struct {
 	Partitions []Partition       `json:"partitions"`
 	Settings   map[string]string `json:"settings"` // explicit settings only
 	NextOffset int64             `json:"next_offset"`
-	// 0001-01-01T00:00:00Z if never written
-	LatestCommitAt time.Time `json:"latest_commit_at"`
+	// LatestCommitAt is absent if the partition was never written.
+	LatestCommitAt time.Time `json:"latest_commit_at,omitzero"`
 }
 
 // Partition is one partition of a topic. Offsets [Start, Next) can be read. Records is the number
@@ -111,7 +111,7 @@ type Partition struct {
 	Partition    int32     `json:"partition"`
 	Start        int64     `json:"start_offset"`
 	Next         int64     `json:"next_offset"`
-	LatestCommit time.Time `json:"latest_commit_at"` // zero if the partition was never written
+	LatestCommit time.Time `json:"latest_commit_at,omitzero"` // absent if the partition was never written
 	Records      int64     `json:"records"`
 	Bytes        int64     `json:"bytes"`
 }

@@ -430,7 +430,7 @@ func cell(b []byte) string {
 		}
 		cut = fmt.Sprintf("... (%d bytes)", len(b))
 	}
-	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(s) != s || s[0] == '"' {
+	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(s) != s || s[0] == '"' || s[0] == '(' {
 		s = strconv.Quote(s)
 	}
 	return s + cut

@@ -201,7 +201,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"OffsetCommits":   api.OffsetCommits{}, "OffsetResults": api.OffsetResults{},
 		"OffsetResult": api.OffsetResult{Code: api.Internal, Detail: "d", Committed: &n},
 		"Groups":       api.Groups{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
-		"Topic": api.Topic{}, "Partition": api.Partition{}, "PartitionOffset": api.PartitionOffset{Timestamp: &n},
+		"Topic": api.Topic{LatestCommitAt: at}, "Partition": api.Partition{LatestCommit: at}, "PartitionOffset": api.PartitionOffset{Timestamp: &n},
 		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, ValueBytes: &n, Headers: []api.Header{{}}},
 		"Header":       api.Header{ValueBase64: &text},
 		"PlacedRecord": api.PartitionRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},

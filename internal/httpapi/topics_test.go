@@ -32,7 +32,7 @@ func TestTopicLifecycle(t *testing.T) {
 	a := s.put("b", `{"partitions":2,"settings":{"retention-time":"7d","retention-bytes":1048576,"key-index":true}}`)
 	topic := a.topic(t)
 	if a.status != 201 || topic.Name != "b" || len(topic.ID) != 32 || len(topic.Partitions) != 2 || topic.NextOffset != 0 ||
-		!strings.Contains(string(a.body), `"latest_commit_at":"0001-01-01T00:00:00Z"`) {
+		strings.Contains(string(a.body), "latest_commit_at") {
 		t.Fatalf("%s", a)
 	}
 	check.Equalf(t, fmt.Sprint(topic.Settings), "map[key-index:true retention-bytes:1048576 retention-time:168h0m0s]", "settings")

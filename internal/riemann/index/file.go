@@ -280,7 +280,7 @@ type expiredData struct {
 // triggers count.
 func (e *entry) expiredRecord() record.Record {
 	host, service := splitKey(e.key)
-	at := rule.Occurred{Time: time.UnixMilli(e.due).UTC()}
+	at := rule.Occurred{Time: time.UnixMilli(e.due).UTC(), Given: true}
 	data, _ := json.Marshal(expiredData{string(service), stateExpired, float64(e.due-e.at) / 1000})
 	value, _ := json.Marshal(&rule.Event{ // texts, a number and a time have no error
 		Name: expiredName, EntityID: string(host), ID: expiredPrefix + strconv.FormatInt(e.offset, 10), Data: data, OccurredAt: at,

@@ -225,7 +225,7 @@ func (w *worker) apply(ctx context.Context, p *piece, r *record.Record, stamped 
 	e.Data = bytes.ToValidUTF8(e.Data, []byte("\uFFFD")) // a WebSocket's text must be valid
 	key := keyOf(nil, e.EntityID, e.Name)
 	c := &change{entry: entry{key: key, part: p.part, offset: r.Offset, at: r.Timestamp, time: noTime, data: e.Data}}
-	if !e.OccurredAt.IsZero() {
+	if e.OccurredAt.Given {
 		c.time = e.OccurredAt.UnixMicro()
 	}
 	w.event.set(&c.entry)

@@ -50,15 +50,23 @@ func ParseEvent(key, value []byte) (e Event, err error) {
 	return e, nil
 }
 
-// Occurred is a time that producers of records may write as any JSON. It is zero if that is no time
-// in RFC 3339.
-type Occurred struct{ time.Time }
+// Occurred is a time that producers of records may write as any JSON. Given is false if that is no
+// time in RFC 3339.
+type Occurred struct {
+	time.Time
+	Given bool
+}
+
+// IsZero reports whether the time was not given. The first instant of year 1 is a time.
+func (o Occurred) IsZero() bool { return !o.Given }
 
 // UnmarshalJSON implements json.Unmarshaler, without errors.
 func (o *Occurred) UnmarshalJSON(value []byte) error {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		o.Time, _ = input.Time(text)
+		var err error
+		o.Time, err = input.Time(text)
+		o.Given = err == nil
 	}
 	return nil
 }
