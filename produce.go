@@ -1,6 +1,7 @@
 package seb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,8 @@ func (b *Broker) submit(ctx context.Context, a broker.Append) (int64, error) {
 	case errors.Is(err, budget.ErrTooLarge):
 		return 0, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case err != nil:
-		return 0, fmt.Errorf("%w: %w", ErrOverBudget, err)
+		// An append that is never accepted is not to be repeated.
+		return 0, cmp.Or(b.n.CheckAppend(&a), fmt.Errorf("%w: %w", ErrOverBudget, err))
 	}
 	a.Memory, a.Release = memory, memory.Release
 	r := b.n.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]

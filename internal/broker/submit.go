@@ -126,10 +126,22 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+BlockMin > room {
 		return h, fmt.Errorf("%w: batch of %d bytes, limit of the fetch memory %d", ErrTooLarge, largest, room-BlockMin)
 	}
-	if (a.ClientMade || rules.limited) && largest > rules.maxBatch {
-		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)
+	return h, rules.checkSize(a.Topic, largest, a.ClientMade)
+}
+
+// checkSize checks the size of a batch.
+func (r *rules) checkSize(topic string, size int, clientMade bool) error {
+	if (clientMade || r.limited) && size > r.maxBatch {
+		return fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, size, topic, r.maxBatch)
 	}
-	return h, nil
+	return nil
+}
+
+// CheckBatchSize returns the error with which Submit would refuse a batch of that size because of
+// its topic, or nil. It lets a front end refuse a request that it has no memory to read.
+func (b *Broker) CheckBatchSize(topic string, size int, clientMade bool) error {
+	r, _ := b.rules(topic, 0) // an unknown topic would be created with the default
+	return r.checkSize(topic, size, clientMade)
 }
 
 // CheckAppend returns the error with which Submit would refuse an append because of its content or

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // sizedBody is a body with one record that is too large for the topic, and one whose records fit.
@@ -75,4 +76,32 @@ func TestMaxBatchBytes(t *testing.T) {
 	}
 	// The default is for batches that clients make.
 	s.mustPost("topic-name=default", api.OctetStream, strings.Repeat("x", 2<<20))
+}
+
+// TestNeverFitsIs413: a request that can never succeed is refused as too large also while there is no
+// memory to read it. Others are to be repeated.
+func TestNeverFitsIs413(t *testing.T) {
+	s := start(t)
+	s.must(201, s.send("PUT", "/topic?topic-name=small", `{"settings":{"max-batch-bytes":1000}}`), nil)
+	large := batch(t, record.EncodeOptions{}, value(strings.Repeat("x", 1<<20)))
+	fits := batch(t, record.EncodeOptions{}, value("x"))
+	release := s.full()
+	for name, c := range map[string]struct {
+		topic, kind, body string
+		code              api.Code
+	}{
+		"a batch above the default":       {"new", api.RecordBatch, string(large), api.TooLarge},
+		"a batch above the topic's limit": {"small", api.RecordBatch, string(large), api.TooLarge},
+		"a record above it":               {"small", api.OctetStream, strings.Repeat("x", 1001), api.TooLarge},
+		"a batch that fits":               {"small", api.RecordBatch, string(fits), api.OverBudget},
+		"no batch":                        {"small", api.RecordBatch, "x", api.OverBudget},
+		"a record that fits":              {"small", api.OctetStream, "x", api.OverBudget},
+		"a record above the default":      {"new", api.OctetStream, strings.Repeat("x", 2<<20), api.OverBudget},
+		"lines":                           {"small", api.TextPlain, strings.Repeat("x\n", 1000), api.OverBudget},
+	} {
+		a := s.post("topic-name="+c.topic, c.kind, c.body)
+		check.Equalf(t, a.problem(t).Code, c.code, "%s: %s", name, a)
+	}
+	release()
+	s.mustPost("topic-name=small", api.RecordBatch, string(fits))
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"mime"
 	"net/http"
@@ -229,9 +230,31 @@ func (p *producing) readBody() error {
 			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", problem.Quote(p.kind))
 	}
 	if err := p.in.Open(); err != nil {
-		return err
+		return p.permanent(err)
 	}
 	return form(p)
+}
+
+// permanent returns why a request for which there is no memory now can never succeed, or err. So a
+// client does not repeat it.
+func (p *producing) permanent(err error) error {
+	if !errors.Is(err, budget.ErrOver) {
+		return err
+	}
+	size, clientMade := int64(0), p.kind == api.RecordBatch
+	switch {
+	case clientMade:
+		var head [12]byte // base offset, length of the rest
+		if p.in.First(head[:]) == nil {
+			size = int64(len(head)) + int64(binary.BigEndian.Uint32(head[8:]))
+		}
+	case p.kind == api.OctetStream && p.settings.Codec() == record.None:
+		size = p.in.R.ContentLength
+	}
+	if never := p.a.b.CheckBatchSize(p.topic, int(size), clientMade); never != nil {
+		return never
+	}
+	return err
 }
 
 // target returns the partition of records without a key.

@@ -60,6 +60,15 @@ func (in *Body) Open() error {
 	return nil
 }
 
+// First reads the beginning of a body for which Open found no memory.
+func (in *Body) First(b []byte) error {
+	in.Timeout.ExtendRead(in.W)
+	in.beginRead()
+	defer in.slot.EndRead()
+	_, err := io.ReadFull(in, b)
+	return err
+}
+
 // beginRead starts the timing of the body, unless the body has already arrived completely.
 func (in *Body) beginRead() {
 	if !in.slot.BodyReceived() {
