@@ -15,12 +15,13 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
 func commit(t testing.TB, b *broker.Broker, group string, c ...broker.OffsetCommit) []error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	return b.CommitOffsets(ctx, group, c)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +69,7 @@ func options(s objstore.Store) broker.Options {
 
 func open(t testing.TB, o broker.Options) *broker.Broker {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	b := must.Get(broker.Open(ctx, o))(t)
 	t.Cleanup(func() { kill(b) })
@@ -107,7 +108,7 @@ func data(t testing.TB, topic string, partition int, values ...string) broker.Ap
 // produce appends one batch and waits for a limited time.
 func produce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) broker.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	return b.Submit(ctx, []broker.Append{data(t, topic, partition, values...)}).Wait(ctx)[0]
 }

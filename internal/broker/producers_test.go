@@ -28,7 +28,7 @@ func idempotent(t testing.TB, partition int, p record.Producer, value string) br
 
 func submitted(t testing.TB, b *broker.Broker, a ...broker.Append) []broker.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	return b.Submit(ctx, a).Wait(ctx)
 }

@@ -26,7 +26,7 @@ const health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 // ask sends text on a connection and checks the status of the answer.
 func ask(t *testing.T, conn net.Conn, text string, status int) *http.Response {
 	t.Helper()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Error(err)
 		return nil
@@ -45,7 +45,7 @@ func ask(t *testing.T, conn net.Conn, text string, status int) *http.Response {
 // ended waits for the end of a connection without an answer.
 func ended(t *testing.T, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	if n, err := io.Copy(io.Discard, conn); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -58,7 +58,7 @@ func endedSome(t *testing.T, conns []net.Conn, n int) {
 	t.Helper()
 	results := make(chan error, len(conns))
 	for _, conn := range conns {
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 		go func() {
 			got, err := io.Copy(io.Discard, conn)
 			if got > 0 {

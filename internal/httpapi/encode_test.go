@@ -73,7 +73,7 @@ func TestAnswersAreCompressed(t *testing.T) {
 	} {
 		a, as := s.coded(c.path, c.accept, c.coding), s.coded(c.path, c.accept, "identity")
 		check.Equalf(t, a.header.Get("Content-Encoding"), c.want, "%s %s, asked for %q", c.path, c.accept, c.coding)
-		if c.path != "/metrics" && plain(t, a) != string(as.body) {
+		if c.path != "/metrics" && strings.ReplaceAll(plain(t, a), a.boundary(), as.boundary()) != string(as.body) {
 			t.Errorf("%s %s in %s: %d bytes, %d uncompressed", c.path, c.accept, c.want, len(plain(t, a)), len(as.body))
 		}
 		if c.want != "" && (len(a.body) > len(as.body)/2 || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Accept-Encoding")) {

@@ -226,7 +226,7 @@ func cut(_ http.ResponseWriter, r *http.Request) {
 // TestForwardedOnceOrRefused: a request reaches another broker only if the first one has certainly
 // done nothing with it.
 func TestForwardedOnceOrRefused(t *testing.T) {
-	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = 600 * time.Millisecond })
+	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = sebtest.Limit })
 	newTopic(leads, "t", 1)
 	real := "http://" + leads.addr
 	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -458,7 +458,7 @@ func TestSessionsAreForwarded(t *testing.T) {
 // TestReadsIncludePositions: a read waits for the position that it names, at any broker.
 func TestReadsIncludePositions(t *testing.T) {
 	t.Parallel()
-	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = 300 * time.Millisecond })
+	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = sebtest.Limit })
 	newTopic(leads, "t", 1)
 	for i := range 5 {
 		pos := leads.mustPost("topic-name=t", api.TextPlain, "v").header.Get(api.HeaderPosition)
@@ -472,13 +472,14 @@ func TestReadsIncludePositions(t *testing.T) {
 			t.Errorf("%q: %s", bad, a)
 		}
 	}
+	if a := leads.do(call{method: "GET", path: "/topics", header: map[string]string{api.HeaderAfter: "0:1:1000000"}}); a.status != 200 {
+		t.Errorf("a position of another log: %s", a)
+	}
 	for _, s := range []*server{leads, standby} {
+		s.api.o.LeaderWait = time.Millisecond // from here on no position is waited for
 		if a := s.do(call{method: "GET", path: "/topics", header: map[string]string{api.HeaderAfter: "0:9:0"}}); a.problem(t).Code != api.NotYet {
 			t.Errorf("a position of the future: %s", a)
 		}
-	}
-	if a := leads.do(call{method: "GET", path: "/topics", header: map[string]string{api.HeaderAfter: "0:1:1000000"}}); a.status != 200 {
-		t.Errorf("a position of another log: %s", a)
 	}
 	// What the standby cannot apply, the leader answers.
 	pos := leads.mustPost("topic-name=t", api.TextPlain, "w").header.Get(api.HeaderPosition)
@@ -640,7 +641,7 @@ func TestStreamsAreForwarded(t *testing.T) {
 	leads.mustPost("topic-name=t", api.TextPlain, "one")
 	conn := standby.dial()
 	fmt.Fprintf(conn, "GET /records?topic-name=t&offset=0&read=latest HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n", canary)
-	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(sebtest.Limit))
 	seen := ""
 	wait := func(text string) {
 		t.Helper()

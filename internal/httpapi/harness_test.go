@@ -87,7 +87,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		s.budget.Buffers().Poison()
 	}
 	c.broker.Store, c.broker.Budget = c.store, s.budget
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	var err error
 	if c.keys {
@@ -122,7 +122,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 
 func (s *server) stop(served chan struct{}) {
 	s.client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	check.NoErrorf(s.t, s.http.Shutdown(ctx), "shut down")
 	<-served
@@ -296,7 +296,7 @@ func (s *server) raw(text string) (*http.Response, error) {
 	if _, err := conn.Write([]byte(text)); err != nil {
 		return nil, err
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(sebtest.Limit))
 	return http.ReadResponse(bufio.NewReader(conn), nil)
 }
 

@@ -169,7 +169,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 		}
 	}
 	// The last handler releases the semaphore after its client has the answer.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)
 	defer cancel()
 	must.NoErrorf(t, s.api.source.sem.Acquire(ctx, s.api.source.semSize), "the semaphore is still in use")
 }

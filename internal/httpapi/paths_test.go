@@ -259,7 +259,7 @@ func TestOptionsStar(t *testing.T) {
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	for _, c := range ambiguous {
 		conn := s.dial()
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 		in := bufio.NewReader(conn)
 		fmt.Fprint(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)

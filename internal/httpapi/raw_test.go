@@ -35,7 +35,7 @@ func originalGet(path string) string {
 func TestOriginalClientsRequests(t *testing.T) {
 	s := start(t)
 	conn := s.dial()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	in := bufio.NewReader(conn)
 	ask := func(text string) *answered {
 		t.Helper()
@@ -94,7 +94,7 @@ func TestOriginalClientsRequests(t *testing.T) {
 func TestRequestsInPieces(t *testing.T) {
 	s := start(t)
 	conn := s.dial()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	for _, c := range []byte(originalPost("t", "[3,4]", "abcdefg")) {
 		must.Get(conn.Write([]byte{c}))(t)
 	}
@@ -175,10 +175,10 @@ func TestShutdownWithQueuedConnection(t *testing.T) {
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
 	sebtest.Eventually(t, "the connection is queued", func() bool { return s.api.connections.HasQueued() })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)
 	defer cancel()
 	must.NoError(t, s.http.Shutdown(ctx))
-	_ = held.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = held.SetReadDeadline(time.Now().Add(sebtest.Limit))
 	if resp, err := http.ReadResponse(bufio.NewReader(held), nil); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v %v", resp, err)
 	}

@@ -111,7 +111,7 @@ var ambiguous = []struct{ name, text, status string }{
 func (s *server) alone(text string) (*http.Response, []byte, error) {
 	conn := s.dial()
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	_, _ = io.WriteString(conn, text)
 	in := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(in, nil)
@@ -169,7 +169,7 @@ func TestEarlyRequests(t *testing.T) {
 		"in two pieces":                  postLine + validHead + "Content-Length: 1\r\n\r\nx" + hidden[:30] + "|" + hidden[30:],
 	} {
 		conn := s.dial()
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 		first, second, split := strings.Cut(text, "|")
 		_, _ = io.WriteString(conn, first)
 		in := bufio.NewReader(conn)
@@ -200,7 +200,7 @@ func TestSequentialRequests(t *testing.T) {
 	s := start(t)
 	conn := s.dial()
 	in := bufio.NewReader(conn)
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	for i := range 300 {
 		text := postLine + validHead + "Content-Length: 10000\r\n\r\n" + strings.Repeat("x", 10_000)
 		want := http.StatusCreated

@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestAuditOverKafka: records of changes and of denials name the client and its request. A client that
@@ -33,7 +34,7 @@ func TestAuditOverKafka(t *testing.T) {
 	g.a = auth.New(auth.Options{Broker: b, RootKey: apiKey, Internal: []string{"audit"}, Now: g.clock})
 	t.Cleanup(g.a.Close)
 	g.served = serve(t, b, kafka.Options{Auth: g.a})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)
 	defer cancel()
 	wide := rule(access.Topic, access.Any, access.All)
 	shop := g.clientAs(plain.Auth{User: "shop", Pass: g.token("shop", wide)}.AsMechanism(), kgo.ClientID("till"))

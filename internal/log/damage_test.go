@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -129,7 +128,7 @@ func lived(t *testing.T) (s *objstore.Memory, kept, trimmed *history) {
 // startAndWork starts a log and does everything that a leader does. It reports whether the start
 // succeeded.
 func startAndWork(t *testing.T, s objstore.Store, kept, trimmed *history) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	l, err := log.Open(ctx, damageOptions(s))
 	if err != nil {

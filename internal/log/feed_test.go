@@ -126,7 +126,7 @@ func TestReach(t *testing.T) {
 // reaches waits until a follower is at a position.
 func reaches(t *testing.T, l *log.Log, want state.Position) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)
 	defer cancel()
 	for {
 		r, err := l.Report(ctx)

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -112,7 +113,7 @@ func options(s objstore.Store) log.Options {
 
 func open(t testing.TB, o log.Options) *log.Log {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	l := must.Get(log.Open(ctx, o))(t)
 	t.Cleanup(l.Kill)
@@ -122,7 +123,7 @@ func open(t testing.TB, o log.Options) *log.Log {
 // wait is Ticket.Wait with a deadline that fails the test.
 func wait(t testing.TB, k *log.Ticket) []log.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	return k.Wait(ctx)
 }

@@ -32,7 +32,7 @@ func standby(s objstore.Store) log.Options {
 // role waits until a log has a role.
 func role(t *testing.T, changes <-chan log.Status, want core.Role) log.Status {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(sebtest.Limit)
 	for {
 		select {
 		case s := <-changes:

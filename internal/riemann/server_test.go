@@ -390,7 +390,7 @@ func TestMessagesForManyPartitions(t *testing.T) {
 		msg = append(msg, named(fmt.Sprint("host", i), "s", str(fieldDescription, strings.Repeat("x", 200)))...)
 	}
 	p := s.dial()
-	_ = p.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = p.SetDeadline(time.Now().Add(sebtest.Limit))
 	for range 10 {
 		if a := p.ask(msg); !a.ok {
 			t.Fatalf("%+v", a)

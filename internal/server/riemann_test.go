@@ -24,7 +24,7 @@ var riemannEvent = []byte("\x32\x06\x22\x01h\x1a\x01s")
 
 // riemannAsk sends a message and returns whether the answer is ok, and its bytes.
 func riemannAsk(c net.Conn, message []byte) (ok bool, answer string, err error) {
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(sebtest.Limit))
 	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)); err != nil {
 		return false, "", err
 	}

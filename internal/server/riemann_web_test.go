@@ -137,7 +137,7 @@ func (w *webSocket) frame(op byte, payload string) {
 // next returns the next frame.
 func (w *webSocket) next() (op byte, payload string) {
 	w.t.Helper()
-	must.NoError(w.t, w.conn.SetReadDeadline(time.Now().Add(20*time.Second)))
+	must.NoError(w.t, w.conn.SetReadDeadline(time.Now().Add(sebtest.Limit)))
 	head := make([]byte, 2)
 	must.Get(io.ReadFull(w.r, head))(w.t)
 	n := uint64(head[1])
@@ -281,7 +281,7 @@ func TestSlowRiemannSubscriberIsDropped(t *testing.T) {
 	if _, e := other.next(); fieldsOfEvent(t, e) != "a small 1" {
 		t.Errorf("%.100s", e)
 	}
-	_ = slow.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = slow.conn.SetReadDeadline(time.Now().Add(sebtest.Limit))
 	if _, err := io.Copy(io.Discard, slow.r); errors.Is(err, context.DeadlineExceeded) {
 		t.Error("the connection of the slow client is still open")
 	}

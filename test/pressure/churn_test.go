@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // held is the memory of a broker without the open files of its cache, at most 128, and without its
@@ -172,7 +173,7 @@ func (b *broker) visit(r *rand.Rand) error {
 	case 7:
 		text, answer = post+body, true
 	}
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	if _, err := conn.Write([]byte(text)); err != nil {
 		return nil // it was refused
 	}

@@ -250,7 +250,7 @@ func serve(t *testing.T, o node.Options, h httpapi.Options) *served {
 // closes.
 func (s *served) stop() {
 	s.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 		defer cancel()
 		shut := make(chan error, 1)
 		go func() { shut <- s.http.Shutdown(ctx) }()

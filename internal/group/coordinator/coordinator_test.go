@@ -100,7 +100,7 @@ func soon[T any](t *testing.T, ch <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-ch:
-	case <-time.After(20 * time.Second):
+	case <-time.After(sebtest.Limit):
 		t.Fatal("no answer within 20s")
 	}
 	return v

@@ -25,7 +25,7 @@ func main() {
 	flag.Duration("idle", 10*time.Minute, "with -requests: time to count an idle broker's requests")
 	budget := flag.Bool("budget", false, "count the requests of brokers with a budget of PUTs")
 	flag.Int("budget-events", 2000, "with -budget: sparse events")
-	flag.Duration("budget-median", 70*time.Millisecond, "with -budget: largest median of their latency")
+	flag.Float64("budget-median", 1.3, "with -budget: largest median of their latency, in medians of a PUT")
 	flag.Int("budget-restarts", 60, "with -budget: starts of the crash loop")
 	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
 		step := campaign.Test("test/torture", "^TestCosts$", campaign.Flags("costs-warm", "costs-measure")...)
