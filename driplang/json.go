@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/input"
 )
 
 // MarshalJSON returns e in canonical JSON form, which parses to e. [Schema] describes the form.
@@ -61,6 +63,9 @@ func newReader(text []byte) (*jsonReader, *Error) {
 	}
 	if !utf8.Valid(text) {
 		return nil, root.errorf("the text is not valid UTF-8")
+	}
+	if input.HalfSurrogate(text) {
+		return nil, root.errorf("half of a surrogate pair in a string")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

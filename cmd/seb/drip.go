@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 )
 
@@ -92,8 +93,11 @@ func readExpression(cmd *cobra.Command, name string) (string, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, 2*driplang.MaxJSON))
-	return string(text), err
+	text, err := input.ReadText(in, 2*driplang.MaxJSON)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return string(text), nil
 }
 
 // parseExpression parses an expression in any form. Only JSON forms begin with a brace, and only

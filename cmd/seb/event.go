@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,8 +117,7 @@ func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) e
 		defer file.Close()
 		in = file
 	}
-	lines := &eventLines{scanner: bufio.NewScanner(in)}
-	lines.scanner.Buffer(nil, eventLineMax)
+	lines := &eventLines{lines: input.NewLines(in, eventLineMax)}
 	return f.remote.with(cmd, func(c *client.Client) error {
 		stored, err := lines.send(cmd.Context(), func(ctx context.Context, events []client.Event) error {
 			_, err := c.ProduceEvents(ctx, events, options)
@@ -137,9 +135,8 @@ func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) e
 
 // eventLines is a file of events.
 type eventLines struct {
-	scanner *bufio.Scanner
-	line    int // the last line read, from 1
-	first   int // line of the first event of a chunk
+	lines *input.Lines
+	first int // line of the first event of a chunk
 }
 
 // send passes the events to produce in chunks, and returns the number of stored ones.
@@ -149,7 +146,7 @@ func (l *eventLines) send(ctx context.Context, produce func(context.Context, []c
 		// Events before an invalid line are sent, like those of earlier chunks.
 		if len(events) > 0 {
 			if err := produce(ctx, events); err != nil {
-				return stored, fmt.Errorf("lines %d to %d: %w", l.first, l.line, err)
+				return stored, fmt.Errorf("lines %d to %d: %w", l.first, l.lines.Number(), err)
 			}
 			stored += len(events)
 		}
@@ -162,30 +159,25 @@ func (l *eventLines) send(ctx context.Context, produce func(context.Context, []c
 // chunk reads the next events; none means the end.
 func (l *eventLines) chunk() (events []client.Event, err error) {
 	for n := 0; n < chunkBytes && len(events) < chunkEvents; {
-		if !l.scanner.Scan() {
-			if err := l.scanner.Err(); err != nil {
-				return events, fmt.Errorf("line %d: %w", l.line+1, err)
-			}
+		text, err := l.lines.NextValue()
+		if err == io.EOF {
 			return events, nil
 		}
-		l.line++
-		text := l.scanner.Bytes()
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
+		if err != nil {
+			return events, err
 		}
-		var e client.Event
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&e); err != nil {
-			return events, fmt.Errorf("line %d: %w", l.line, err)
+		var e struct {
+			client.Event
+			Data json.RawMessage `json:"data" input:"data"`
 		}
-		if _, err := d.Token(); err != io.EOF {
-			return events, fmt.Errorf("line %d: more than one JSON value", l.line)
+		if err := input.JSON(text, &e, input.NullIsAbsent); err != nil {
+			return events, fmt.Errorf("line %d: %w", l.lines.Number(), err)
 		}
+		e.Event.Data = e.Data
 		if len(events) == 0 {
-			l.first = l.line
+			l.first = l.lines.Number()
 		}
-		events = append(events, e)
+		events = append(events, e.Event)
 		n += len(text)
 	}
 	return events, nil

@@ -80,7 +80,7 @@ func TestEventsOfAFileAreSent(t *testing.T) {
 	check.Equalf(t, len(got), n, "records")
 	// Events before an invalid line are stored, and the error names the line.
 	r := sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n\n{\"event\":\"b\",\"entity\":\"1\"}\n{\"event\":\"c\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "t")
-	if r.fault == nil || r.fault.Error() != `after 1 stored events: line 3: json: unknown field "entity"` {
+	if r.fault == nil || r.fault.Error() != `after 1 stored events: line 3: entity: unknown member` {
 		t.Errorf("%v", r.fault)
 	}
 	r = sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n{\"event\":\"\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "u")

@@ -150,8 +150,8 @@ func TestJSONRecordsAreARoundTrip(t *testing.T) {
 		t.Errorf("consumed\n%s, produced\n%s", second, first)
 	}
 	for line, says := range map[string]string{
-		`{"key":"k"}`: "line 2: missing value or value_base64", `{"value":"a","value_base64":"YQ=="}`: "line 2: value: given twice", `[]`: "line 2: invalid JSON record",
-		`{"value":"a","color":"b"}`: `line 2: invalid JSON record: json: unknown field "color"`, `{"value":"a"} x`: "line 2", `{"value_base64":"!"}`: "line 2: value_base64",
+		`{"key":"k"}`: "line 2: value: missing; give value or value_base64", `{"value":"a","value_base64":"YQ=="}`: "line 2: value_base64: given twice", `[]`: "line 2: body: JSON: want '{'",
+		`{"value":"a","color":"b"}`: `line 2: "color": unknown member of a record`, `{"value":"a"} x`: "line 2", `{"value_base64":"!"}`: "line 2: value_base64",
 	} {
 		r := p.runWith(strings.NewReader(`{"value":"first"}`+"\n"+line+"\n"), "produce", "three", "--format", "json")
 		if r.code != 1 || !strings.Contains(r.err, says) {

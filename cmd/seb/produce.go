@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,8 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -105,7 +105,7 @@ func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // source returns a function that returns the lines one by one, and io.EOF after the last.
-func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() ([]byte, error), done func() error, err error) {
+func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() numbered, done func() error, err error) {
 	none := func() error { return nil }
 	if p.recordSize > 0 || p.count > 0 {
 		if p.recordSize <= 0 || p.count <= 0 || len(args) > 1 {
@@ -119,33 +119,45 @@ func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() ([
 		if err != nil {
 			return nil, nil, err
 		}
-		return lines(f), f.Close, nil
+		return p.lines(f), f.Close, nil
 	}
-	return lines(in), none, nil
+	return p.lines(in), none, nil
 }
 
-// lines splits r at newlines; the last line may have none.
-func lines(r io.Reader) func() ([]byte, error) {
-	in := bufio.NewReaderSize(r, 1<<20)
-	return func() ([]byte, error) {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF && len(line) > 0 {
-			return line, nil
-		}
-		return bytes.TrimSuffix(line, []byte("\n")), err
+// lineMax bounds the bytes of a line: the largest record, with room for escapes in JSON.
+const lineMax = 64 << 20
+
+// numbered is a line, or the error of reading it.
+type numbered struct {
+	line   []byte
+	number int
+	err    error
+}
+
+// lines returns a function that returns the lines of r. With --format json they are not blank.
+func (p *produceFlags) lines(r io.Reader) func() numbered {
+	in := input.NewLines(r, lineMax)
+	next := in.Next
+	if p.format == "json" {
+		next = in.NextValue
+	}
+	return func() numbered {
+		line, err := next()
+		return numbered{line, in.Number(), err}
 	}
 }
 
-func madeUp(size int, count int64) func() ([]byte, error) {
+func madeUp(size int, count int64) func() numbered {
 	rng := rand.NewChaCha8([32]byte{1})
-	return func() ([]byte, error) {
-		if count == 0 {
-			return nil, io.EOF
+	n := 0
+	return func() numbered {
+		if int64(n) == count {
+			return numbered{err: io.EOF}
 		}
-		count--
+		n++
 		b := make([]byte, size)
 		_, _ = rng.Read(b)
-		return b, nil
+		return numbered{line: b, number: n}
 	}
 }
 
@@ -159,32 +171,28 @@ type sender struct {
 	options   client.ProduceOptions
 
 	batch       []record.Record
+	numbers     []int // of the lines of batch
 	batchBytes  int
 	stored      int64
 	bytes       int64
 	first, last client.ProduceResult // of the first and last request
 }
 
-type lineOrError struct {
-	line []byte
-	err  error
-}
-
 // sendAll sends the lines of next. A line waits for others at most lingerTime.
-func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error {
+func (s *sender) sendAll(ctx context.Context, next func() numbered) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in := make(chan lineOrError, 1024)
+	in := make(chan numbered, 1024)
 	go func() {
 		// This goroutine is not awaited: a read of a terminal ends only with the process.
 		for {
-			line, err := next()
+			l := next()
 			select {
-			case in <- lineOrError{line, err}:
+			case in <- l:
 			case <-ctx.Done():
 				return
 			}
-			if err != nil {
+			if l.err != nil {
 				return
 			}
 		}
@@ -202,7 +210,7 @@ func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error
 			if len(s.batch) == 0 {
 				linger.Reset(lingerTime)
 			}
-			full, err := s.add(l.line)
+			full, err := s.add(l)
 			if err != nil {
 				return errors.Join(err, s.flush(ctx))
 			}
@@ -222,20 +230,22 @@ func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error
 }
 
 // add adds a line and reports whether the request is full.
-func (s *sender) add(line []byte) (full bool, err error) {
-	r := record.Record{Value: line}
+func (s *sender) add(l numbered) (full bool, err error) {
+	r := record.Record{Value: l.line}
 	if s.json {
-		if r, err = parseJSONRecord(line); err != nil {
-			return false, fmt.Errorf("line %d: %w", s.stored+int64(len(s.batch))+1, err)
+		parsed, fault := encoding.ParseRecord(l.line)
+		if fault != nil {
+			return false, fmt.Errorf("line %d: %s", l.number, fault.Detail)
 		}
+		r = *parsed
 	}
 	if len(s.separator) > 0 {
-		if key, value, ok := bytes.Cut(line, s.separator); ok {
+		if key, value, ok := bytes.Cut(l.line, s.separator); ok {
 			r.Key, r.Value = key, value
 		}
 	}
-	s.batch = append(s.batch, r)
-	s.batchBytes += len(line)
+	s.batch, s.numbers = append(s.batch, r), append(s.numbers, l.number)
+	s.batchBytes += len(l.line)
 	return s.batchBytes >= chunkBytes || len(s.batch) >= chunkRecords, nil
 }
 
@@ -260,7 +270,7 @@ func (s *sender) flush(ctx context.Context) error {
 	}
 	s.stored += int64(len(s.batch))
 	s.bytes += int64(s.batchBytes)
-	s.batch, s.batchBytes = s.batch[:0], 0
+	s.batch, s.numbers, s.batchBytes = s.batch[:0], s.numbers[:0], 0
 	return nil
 }
 
@@ -287,7 +297,7 @@ func (s *sender) tooLarge(ctx context.Context, err error) error {
 			size, at = n, i
 		}
 	}
-	line := fmt.Sprintf("line %d is a record of %d bytes", s.stored+int64(at)+1, size)
+	line := fmt.Sprintf("line %d is a record of %d bytes", s.numbers[at], size)
 	limit := state.MaxBatchBytesDefault
 	if t, unknown := s.client.Topic(ctx, s.topic); unknown == nil {
 		limit = state.Resolve(t.Settings).MaxBatchBytes
@@ -337,54 +347,6 @@ func writeJSONRecord(w *bufio.Writer, partition int32, r *record.Record) error {
 		p.Headers = append(p.Headers, jsonHeader{Key: h.Key, Value: text, ValueBase64: b64})
 	}
 	return writeLine(w, &p)
-}
-
-// parseJSONRecord parses a line of writeJSONRecord.
-func parseJSONRecord(line []byte) (r record.Record, err error) {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(line, &given); err != nil {
-		return r, fmt.Errorf("invalid JSON record: %w", err)
-	}
-	_, text := given["value"]
-	_, coded := given["value_base64"]
-	if !text && !coded {
-		return r, errors.New("missing value or value_base64 (null makes a tombstone)")
-	}
-	var p jsonRecord
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&p); err != nil {
-		return r, fmt.Errorf("invalid JSON record: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("invalid JSON record: more than one object")
-	}
-	r.Timestamp = p.Timestamp
-	var errs [2]error
-	r.Key, errs[0] = bytesOf("key", p.Key, p.KeyBase64)
-	r.Value, errs[1] = bytesOf("value", p.Value, p.ValueBase64)
-	for _, h := range p.Headers {
-		b, err := bytesOf("headers", h.Value, h.ValueBase64)
-		errs[0] = errors.Join(errs[0], err)
-		r.Headers = append(r.Headers, record.Header{Key: h.Key, Value: b})
-	}
-	return r, errors.Join(errs[:]...)
-}
-
-func bytesOf(name string, text **string, coded *string) ([]byte, error) {
-	switch {
-	case text != nil && *text != nil && coded != nil:
-		return nil, fmt.Errorf("%s: given twice, as text and in base64", name)
-	case text != nil && *text != nil:
-		return []byte(**text), nil
-	case coded == nil:
-		return nil, nil
-	}
-	b, err := base64.StdEncoding.DecodeString(*coded)
-	if err != nil {
-		return nil, fmt.Errorf("%s_base64: %w", name, err)
-	}
-	return b, nil
 }
 
 // members returns the JSON members of b: text or null, or base64.

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/spf13/cobra"
 )
@@ -35,7 +36,7 @@ func newTriggerApply(r *remote) *cobra.Command {
 		Use:   "apply -f DIR",
 		Short: "Apply trigger files to the broker, after showing the differences",
 		Long: `Reads a file, or all .yaml, .yml and .json files of a folder, with one trigger each: the members of PUT /triggers/{id} and
-an id, which defaults to the name of the file. Shows the changes and asks before it applies them. Triggers without a file are
+an id, which defaults to the name of the file. Hidden files and the locks, copies and drafts of editors are skipped. Shows the changes and asks before it applies them. Triggers without a file are
 kept, or deleted with --prune. If a file is invalid nothing is changed. A trigger with secrets is always stored again, because
 the broker does not reveal its secrets; that does not create a new version.`,
 		Example: "  seb trigger apply -f triggers/\n  seb trigger apply -f triggers/ --yes --prune",
@@ -96,7 +97,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 			return nil, err
 		}
 		for _, e := range entries {
-			if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+			if !e.IsDir() && !input.Skipped(e.Name()) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
 				names = append(names, filepath.Join(path, e.Name()))
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/decimal"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
@@ -48,22 +48,20 @@ func readTrigger(in io.Reader, name string) (t trigger, err error) {
 		in = f
 		t.ID = strings.TrimSuffix(base, filepath.Ext(base))
 	}
-	text, err := io.ReadAll(io.LimitReader(in, triggerFileMax+1))
+	text, err := input.ReadText(in, triggerFileMax)
+	if err == nil {
+		err = t.parse(text, filepath.Ext(name) == ".json")
+	}
 	if err != nil {
-		return t, err
-	}
-	if len(text) > triggerFileMax {
-		return t, fmt.Errorf("%s: more than %d bytes", name, triggerFileMax)
-	}
-	if err := t.parse(text); err != nil {
 		return t, fmt.Errorf("%s: %w", name, err)
 	}
 	return t, nil
 }
 
-func (t *trigger) parse(text []byte) error {
+// parse parses a text in JSON, or in YAML if it need not be JSON.
+func (t *trigger) parse(text []byte, isJSON bool) error {
 	// JSON is not parsed as YAML, which differs in details.
-	if trimmed := bytes.TrimSpace(text); !bytes.HasPrefix(trimmed, []byte("{")) || !json.Valid(trimmed) {
+	if trimmed := bytes.TrimSpace(text); !isJSON && (!bytes.HasPrefix(trimmed, []byte("{")) || !json.Valid(trimmed)) {
 		d := yaml.NewDecoder(bytes.NewReader(text))
 		var v map[string]any
 		if err := d.Decode(&v); err != nil {
@@ -81,16 +79,8 @@ func (t *trigger) parse(text []byte) error {
 			return err
 		}
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(t); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s: %s", strings.TrimPrefix(wrong.Field, "TriggerSpec."), problem.WrongKind(wrong))
-		}
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("more than one JSON value")
+	if err := input.JSON(text, t, input.NullIsAbsent); err != nil {
+		return err
 	}
 	return errors.Join(t.parseExpr(), t.fillIn())
 }

@@ -304,11 +304,11 @@ func TestInvalidTriggerFiles(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, name, text)
 		want := map[string]string{
-			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal !!seq",
+			"unknown.yaml": "colour: unknown member", "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal !!seq",
 			"type.json": "fire: want a string, given a JSON number", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not set in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
 			"large.json": "more than 1048576 bytes", "empty.yaml": "the file has no trigger", "twice.yaml": `mapping key "expr" already defined`,
 			"id.yaml": `id: "a/b" must have`, "fires.yaml": `fire: invalid mode "twice"`, "true.yaml": "is true before anything has happened",
-			"cooldown.yaml": "cooldown: expected a duration", "topic.yaml": `topic: topic name "a b"`, "member.yaml": `deliver: unknown field "colour"`,
+			"cooldown.yaml": "cooldown: expected a duration", "topic.yaml": `topic: topic name "a b"`, "member.yaml": "deliver: colour: unknown member",
 			"both.yaml": "deliver: url: want https:// or http://; secrets: number 1 does not begin",
 		}[name]
 		writeFile(t, dir, "0.yaml", "expr: a\n")
@@ -429,13 +429,56 @@ func TestYAMLKeepsNumbersAndDates(t *testing.T) {
 	const numbers = "expr: {event: a, where: {or: [{property: id, is: =, value: %s}, {property: id, is: =, value: &same %s}, {property: b, is: <, value: *same}]}}\n"
 	for _, n := range []string{"12345678901234567891", "123456789012345678901234567891", "-123456789012345678901", "0.12345678901234567891", "1e+400", "12"} {
 		var spec trigger
-		must.NoError(t, spec.parse(fmt.Appendf(nil, numbers, n, n)))
+		must.NoError(t, spec.parse(fmt.Appendf(nil, numbers, n, n), false))
 		want := fmt.Sprintf("a[id = %s OR id = %s OR b < %s]", n, n, n)
 		if e := must.Get(driplang.ParseJSON(spec.Expr))(t); e.String() != want {
 			t.Errorf("the expression is %s, want %s", e, want)
 		}
 	}
 	var spec trigger
-	must.NoError(t, spec.parse([]byte("expr: {event: a, where: {property: day, is: <, value: 2024-05-31}}\n")))
+	must.NoError(t, spec.parse([]byte("expr: {event: a, where: {property: day, is: <, value: 2024-05-31}}\n"), false))
 	check.Equalf(t, string(spec.Expr), `{"event":"a","where":{"is":"\u003c","property":"day","value":"2024-05-31"}}`, "a date in YAML")
+}
+
+// TestFoldersWithOtherFiles: the locks, copies and drafts of editors and operating systems are no
+// triggers, and files of Windows editors are read.
+func TestFoldersWithOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"one.yaml": "\ufeffexpr: a THEN b\r\nfire: edge\r\n", "two.json": "\ufeff{\"expr\":\"a THEN b\"}", "three.yml": "expr: a THEN b",
+		"._one.yaml": "\x00\x05\x16\x07", ".one.yaml.swp": "b0VIM", "#one.yaml#": "expr: (", "one.yaml~": "expr: (", "~$two.json": "x", ".hidden.yaml": "expr: (",
+		"notes.txt": "x",
+	} {
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	must.NoError(t, os.Symlink("user@host.1234:1", filepath.Join(dir, ".#one.yaml"))) // a lock of Emacs
+	must.NoError(t, os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o700))
+	list := must.Get(readTriggers(nil, []string{dir}))(t)
+	var ids []string
+	for i := range list {
+		ids = append(ids, list[i].ID)
+	}
+	check.Equalf(t, strings.Join(ids, " "), "one three two", "triggers")
+
+	for name, want := range map[string]string{
+		"utf16.yaml\xff\xfee\x00x\x00": "the text is UTF-16: convert it to UTF-8", "utf16.json\x00{\x00}": "the text is UTF-16: convert it to UTF-8",
+		"latin.yaml\xe9": "not valid UTF-8", "twice.yaml" + "expr: a\nfire: once\nfire: edge\n": `mapping key "fire" already defined`,
+		"deep.yaml" + "expr: a\ndeliver: {topic: x, topic: y}\n": `mapping key "topic" already defined`,
+		"twice.json" + `{"expr":"a","expr":"b"}`:                 "expr: given twice", "deep.json" + `{"expr":"a","deliver":{"topic":"x","topic":"y"}}`: "deliver.topic: given twice",
+		"case.yaml" + "Expr: a\n": "Expr: unknown member; want expr", "case.json" + `{"expr":"a","deliver":{"Topic":"x"}}`: "deliver: Topic: unknown member; want topic",
+		"yaml.json" + "expr: a\n": "line 1, column 1: invalid character 'e'", "two.json" + `{"expr":"a"}{}`: "more than one JSON value",
+		"half.json" + `{"expr":"\ud800"}`: "expr: half of a surrogate pair", "large.yaml" + strings.Repeat("#", triggerFileMax+1): "more than 1048576 bytes",
+	} {
+		cut := strings.IndexByte(name, '.') + len(".yaml")
+		name, text := name[:cut], name[cut:]
+		file := filepath.Join(t.TempDir(), name)
+		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := readTrigger(nil, file)
+		if spec, err2 := readTrigger(nil, file); err2 == nil {
+			err = spec.check()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || name != "case.json" && !strings.HasPrefix(err.Error(), file+": ") {
+			t.Errorf("%s %.40q: %v, want %q", name, text, err, want)
+		}
+	}
 }

@@ -1,17 +1,15 @@
 package cost
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -69,9 +67,9 @@ func LoadPrices(from string, kind objstore.Kind) (Prices, error) {
 		return Prices{}, fmt.Errorf("want %s or a file of prices: %w", strings.Join(names, ", "), err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, pricesMax+1))
+	b, err := input.ReadText(f, pricesMax)
 	if err != nil {
-		return Prices{}, err
+		return Prices{}, fmt.Errorf("%s: %w", from, err)
 	}
 	p, err := parsePrices(b)
 	if err != nil {
@@ -84,22 +82,14 @@ func LoadPrices(from string, kind objstore.Kind) (Prices, error) {
 // parsePrices reads a file of prices. All members are required: a price that was forgotten would
 // count as free.
 func parsePrices(b []byte) (p Prices, err error) {
-	if len(b) > pricesMax {
-		return p, fmt.Errorf("a file of prices has at most %d bytes", pricesMax)
-	}
 	var file struct {
 		Put     *float64 `json:"put_per_million"`
 		List    *float64 `json:"list_per_million"`
 		Get     *float64 `json:"get_per_million"`
 		Storage *float64 `json:"storage_per_gb_month"`
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&file); err != nil {
+	if err := input.JSON(b, &file, input.NullIsAbsent); err != nil {
 		return p, fmt.Errorf("prices as JSON: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("prices as JSON: want one object")
 	}
 	var faults []error
 	for _, of := range []struct {

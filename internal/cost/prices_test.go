@@ -39,11 +39,11 @@ func TestLoadPrices(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": 0, "storage_per_gb_month": 0.01}`: "",
 		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": -1}`:                              "get_per_million -1: want 0 or more dollars\nstorage_per_gb_month is missing",
-		`{"put_per_milion": 1}`: `unknown field "put_per_milion"`,
+		`{"put_per_milion": 1}`: "put_per_milion: unknown member",
 		`[]`:                    "prices as JSON",
 		``:                      "prices as JSON",
-		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": 0, "storage_per_gb_month": 0.01} {}`: "want one object",
-		`"` + strings.Repeat("x", 64<<10) + `"`: "at most 65536 bytes",
+		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": 0, "storage_per_gb_month": 0.01} {}`: "more than one JSON value",
+		`"` + strings.Repeat("x", 64<<10) + `"`: "more than 65536 bytes",
 	} {
 		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		p, err := cost.LoadPrices(file, objstore.KindS3)

@@ -115,7 +115,7 @@ func readPlan(text json.RawMessage, policy webhook.Policy) (p plan, err error) {
 		p.Plan = &webhook.Plan{Backoff: webhook.DefaultBackoff()}
 		return p, nil
 	}
-	given, err := webhook.ParseDelivery(text)
+	given, err := webhook.ParseOpened(text)
 	if err == nil {
 		p.receiver = given.URL
 		p.Plan, err = given.Plan(policy, nil)

@@ -75,7 +75,7 @@ func TestEvaluateFaults(t *testing.T) {
 		`{"expr":{"then":[{"event":"A"},{"x":1}]}` + at: {Field: "expr", Pointer: "/then/1/x", Detail: "expr: /then/1/x: "},
 		`{"events":[]` + at:                             {Field: "expr", Detail: "expr: missing"},
 		`{"expr":"A"}`:                                  {Field: "at", Detail: "at: missing"},
-		`{"expr":"A","more":1` + at:                     {Field: "body", Detail: `body: unknown field "more"`},
+		`{"expr":"A","more":1` + at:                     {Field: "more", Detail: "more: unknown member"},
 		`{"expr":"A","events":[{"event":"A","at":"2026-03-01T12:00:00Z"},{"event":"A","at":"12:00"}]` + at: {Field: "at", Record: new(int64(1)), Detail: `event 1: at: want RFC 3339`},
 	} {
 		p := s.send("POST", "/evaluate", body).problem(t)

@@ -71,7 +71,7 @@ func TestParseFaults(t *testing.T) {
 		"{\"expr\":\"A\xff\"}": {Field: "body", Detail: "body: not valid UTF-8"},
 		`{"expr":{"event":"a"},"source":"a\nthen"}`: {Field: "source", Line: 2, Column: 5, Detail: "source: 2:5: expected an event name"},
 		`{"expr":{"event":"a"},"source":7}`:         {Field: "source", Detail: "source: "},
-		`{"expr":"A","more":1}`:                     {Field: "body", Detail: `body: unknown field "more"`},
+		`{"expr":"A","more":1}`:                     {Field: "more", Detail: "more: unknown member"},
 		`{"expr":"A"} {}`:                           {Field: "body", Detail: "body: more than one JSON value"},
 		`{"expr":"B WITHIN 2 d"}`:                   {Field: "expr", Line: 1, Column: 3, Detail: "expr: 1:3: WITHIN has no starting point"},
 	} {
@@ -109,7 +109,7 @@ func TestStories(t *testing.T) {
 		`{"expr":"A\nTHEN ("}`:  {Field: "expr", Line: 2, Column: 7},
 		`{"expr":{"x":1}}`:      {Field: "expr", Pointer: "/x"},
 		`{}`:                    {Field: "expr"},
-		`{"expr":"A","more":1}`: {Field: "body"},
+		`{"expr":"A","more":1}`: {Field: "more"},
 	} {
 		p := s.send("POST", "/drip/stories", body).problem(t)
 		if p.Code != api.BadRequest || p.Field != want.Field || p.Line != want.Line || p.Column != want.Column || p.Pointer != want.Pointer {

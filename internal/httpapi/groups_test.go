@@ -166,7 +166,7 @@ func TestBadOffsets(t *testing.T) {
 		{"PUT", one, ``, "body"},
 		{"PUT", one, `{`, "body"},
 		{"PUT", one, `{"offset":1}{}`, "body"},
-		{"PUT", one, `{"offset":1,"x":2}`, "body"},
+		{"PUT", one, `{"offset":1,"x":2}`, "x"},
 		{"PUT", one, `{}`, "offset"},
 		{"PUT", one, `{"offset":null}`, "offset"},
 		{"PUT", one, `{"offset":-1}`, "offset"},

@@ -112,7 +112,7 @@ func TestTokenFaults(t *testing.T) {
 		{canary, "/tokens", `{"id":"seb"}`, api.BadRequest, "id: "},
 		{canary, "/tokens", `{"id":"admin"}`, api.TokenExists, "token exists"},
 		{canary, "/tokens", `{"id":"x","expires_at":"2001-01-01T00:00:00Z"}`, api.BadRequest, "is not in the future"},
-		{canary, "/tokens", `{"id":"x","expires_at":"tomorrow"}`, api.BadRequest, "body: "},
+		{canary, "/tokens", `{"id":"x","expires_at":"tomorrow"}`, api.BadRequest, "expires_at: "},
 		{canary, "/tokens", `{"id":"x","expires_at":null}`, api.BadRequest, "expires_at: must not be null"},
 		{canary, "/tokens", `{"id":"x","read":["a/b"]}`, api.BadRequest, `topic name "a/b": want 1 to 249`},
 		{canary, "/tokens", `{"id":"x","read":["a*b"]}`, api.BadRequest, "read: pattern"},

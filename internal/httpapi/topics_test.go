@@ -94,7 +94,7 @@ func TestBadTopics(t *testing.T) {
 		{"t", `{"partitions":1}`, "partitions", "less than the current 2"},
 		{"t", `{"partitions":-1}`, "partitions", "-1"},
 		{"t", `{"partitions":1.5}`, "partitions", "want a whole number"},
-		{"t", `{"partition":1}`, "body", "partition"},
+		{"t", `{"partition":1}`, "partition", "unknown member"},
 		{"t", `{"settings":{"retention-tme":"7d"}}`, "settings", "retention-tme"},
 		{"t", `{"settings":{"retention-time":"soon"}}`, "settings", "soon"},
 		{"t", `{"settings":{"retention-time":{"days":7}}}`, "retention-time", "want a string"},

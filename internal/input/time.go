@@ -1,4 +1,3 @@
-// Package input reads what people and programs give to a broker.
 package input
 
 import (

@@ -88,7 +88,6 @@ var levels = map[string]int{
 	"internal/machine":          0,
 	"internal/progress":         0,
 
-	"internal/input":   0,
 	"internal/localdb": 0,
 	"internal/tlsport": 0,
 
@@ -99,6 +98,7 @@ var levels = map[string]int{
 	"internal/codec":     -1,
 	"internal/decimal":   -1,
 	"internal/watermark": -2,
+	"internal/input":     -2,
 	"internal/failpoint": -2, // not in the released program
 
 	"packaging": 13, // a separate module

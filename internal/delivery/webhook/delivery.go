@@ -10,16 +10,15 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/webhook"
@@ -73,27 +72,44 @@ func ParseDelivery(text []byte) (Delivery, error) {
 	if len(text) > DeliveryBytesMax {
 		return Delivery{}, fmt.Errorf("delivery: %d bytes, limit %d", len(text), DeliveryBytesMax)
 	}
-	return parseDelivery(text, false)
+	var given givenDelivery
+	if err := input.JSON(text, &given, input.NullIsAbsent); err != nil {
+		return Delivery{}, fmt.Errorf("delivery: %w", err)
+	}
+	return given.delivery(false)
 }
 
-// ParseStored is ParseDelivery for a stored section, whose secrets may be encrypted. Other secrets
-// then stand for them, so the result can only be shown.
-func ParseStored(text []byte) (Delivery, error) { return parseDelivery(text, true) }
+// ParseOpened is ParseDelivery for a stored section after its values were decrypted. It ignores what
+// ParseDelivery refuses about members: the version that stored the section may have known more of
+// them, or let the last of two win.
+func ParseOpened(text []byte) (Delivery, error) {
+	var given givenDelivery
+	if err := json.Unmarshal(text, &given); err != nil {
+		return Delivery{}, errStored // err may contain a value
+	}
+	return given.delivery(false)
+}
 
-func parseDelivery(text []byte, stored bool) (Delivery, error) {
-	var given struct {
-		Delivery
-		Secrets []string `json:"secrets"`
-		Wrap    *string  `json:"sealed_by"`
+// ParseStored is ParseOpened for a section whose secrets may be encrypted. Other secrets then stand
+// for them, so the result can only be shown.
+func ParseStored(text []byte) (Delivery, error) {
+	var given givenDelivery
+	if err := json.Unmarshal(text, &given); err != nil {
+		return Delivery{}, errStored
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&given); err != nil {
-		return Delivery{}, fmt.Errorf("delivery: %w", withoutValue(err))
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Delivery{}, errors.New("delivery: data after the object")
-	}
+	return given.delivery(true)
+}
+
+var errStored = errors.New("delivery: the stored section is not the JSON of a delivery")
+
+// givenDelivery is the JSON of a Delivery, with secrets that may be invalid or encrypted.
+type givenDelivery struct {
+	Delivery
+	Secrets []string `json:"secrets"`
+	Wrap    *string  `json:"sealed_by"`
+}
+
+func (given *givenDelivery) delivery(stored bool) (Delivery, error) {
 	d := given.Delivery
 	sealed := func(value string) bool { return strings.HasPrefix(value, secrets.ValuePrefix) }
 	for _, value := range d.Headers {
@@ -132,18 +148,6 @@ func parseSecret(text string) (webhook.Secret, error) {
 		return secret, errors.New(strings.TrimPrefix(err.Error(), "webhook secret: "))
 	}
 	return secret, nil
-}
-
-// withoutValue removes a value from a decoder's error, because it may be a secret.
-func withoutValue(err error) error {
-	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	switch {
-	case !ok:
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	case kind.Field == "":
-		return errors.New("want an object")
-	}
-	return fmt.Errorf("%s: value has the wrong type", strings.TrimPrefix(strings.TrimPrefix(kind.Field, "Delivery."), "Config."))
 }
 
 // Plan validates a delivery and reports all faults at once, each with its field. p and events are

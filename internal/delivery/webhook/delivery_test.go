@@ -67,11 +67,11 @@ func TestDeliveryToTopic(t *testing.T) {
 
 func TestDeliveryFaults(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{``, "delivery: EOF"},
-		{`{"url": 5}`, "delivery: url: value has the wrong type"},
-		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets: value has the wrong type"},
-		{`{"uri": "x"}`, `unknown field "uri"`},
-		{`{} {}`, "data after the object"},
+		{``, "delivery: empty"},
+		{`{"url": 5}`, "delivery: url: want a string, given a JSON number"},
+		{`{"secrets": [{"swordfish": 1}]}`, "delivery: secrets[0]: want a string, given a JSON object"},
+		{`{"uri": "x"}`, "delivery: uri: unknown member"},
+		{`{} {}`, "more than one JSON value"},
 		{`{"secrets": ["swordfish"]}`, "secrets: number 1 does not begin with whsec_"},
 		{`{"url": "https://example.com", "secrets": ["", "` + secret.Reveal() + `"]}`, "secrets: number 1 is empty"},
 		{`{"url": "ftp://a", "secrets": ["` + secret.Reveal() + `", "swordfish"], "retries": ["x"]}`, "url: want https:// or http://\nsecrets: number 2 does not begin with whsec_\nretries: number 1"},

@@ -22,7 +22,7 @@ func TestStoredForm(t *testing.T) {
 	must.NoError(t, json.Unmarshal(sealed, &parts))
 	for name, text := range map[string]string{
 		"all": string(sealed), "a secret": `{"secrets":` + string(parts["secrets"]) + `}`, "a header": `{"headers":` + string(parts["headers"]) + `}`,
-		"the data key": `{"Sealed_By":` + string(parts[secrets.Member]) + `}`,
+		"the data key": `{"sealed_by":` + string(parts[secrets.Member]) + `}`,
 	} {
 		if _, err := webhook.ParseDelivery([]byte(text)); err == nil || !strings.Contains(err.Error(), "encrypted form") || strings.Contains(err.Error(), "sebsealed1:") {
 			t.Errorf("%s: %v", name, err)

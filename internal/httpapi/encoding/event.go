@@ -53,13 +53,15 @@ type EventBody struct {
 	text  eventText
 	rest  []byte
 	lines bool
+	fault *api.Problem // of the encoding
 	rec   record.Record
 }
 
 // NewEventBody reads body: one event, or with lines one event on each line that is not blank. now
 // is the timestamp of the records in milliseconds; occurred_at is not used for it.
 func NewEventBody(body []byte, now int64, lines bool) *EventBody {
-	return &EventBody{rest: body, lines: lines, rec: record.Record{Timestamp: now}}
+	rest, fault := unmarked(body)
+	return &EventBody{rest: rest, fault: fault, lines: lines, rec: record.Record{Timestamp: now}}
 }
 
 // Next implements Source.
@@ -67,7 +69,7 @@ func (s *EventBody) Next() (*record.Record, *api.Problem) {
 	for len(s.rest) > 0 {
 		line, rest := s.rest, []byte(nil)
 		if s.lines {
-			line, rest, _ = bytes.Cut(line, []byte("\n"))
+			line, rest = input.CutLine(line)
 		}
 		s.rest = rest
 		s.text = eventText{jsonText: jsonText{b: line}}
@@ -81,7 +83,7 @@ func (s *EventBody) Next() (*record.Record, *api.Problem) {
 		s.rec.Key, s.rec.Value = s.Last.Entity, s.Last.Text
 		return &s.rec, nil
 	}
-	return nil, nil
+	return nil, s.fault
 }
 
 // eventText reads one event. In contrast to other readers of JSON here it leaves strings unchanged,

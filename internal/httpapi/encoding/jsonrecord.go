@@ -24,6 +24,8 @@ const (
 type recordText struct {
 	jsonText
 	now int64 // the timestamp of records without one, in ms
+	// answered: a record may have the members that only answers have. They are ignored.
+	answered bool
 
 	rec     record.Record
 	given   uint8 // bit per member, to detect repeated members
@@ -70,6 +72,13 @@ func (t *recordText) member(name []byte) *api.Problem {
 		return t.headerList()
 	case memberTimestamp:
 		return t.timestamp()
+	case "partition", "offset":
+		if t.answered {
+			if _, err := t.integer(); err != nil {
+				return problem.BadField(string(name), "%v", err)
+			}
+			return nil
+		}
 	}
 	return problem.BadField(problem.Quote(string(name)), "unknown member of a record")
 }

@@ -8,6 +8,7 @@ import (
 	"bytes"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -23,56 +24,80 @@ type Source interface {
 // Lines is a Source of the lines of text/plain. A line ends with LF or CRLF, which are not part of
 // it; the last needs no end. An empty line is an empty record.
 type Lines struct {
-	rest []byte
-	rec  record.Record
+	rest  []byte
+	fault *api.Problem // of the encoding
+	rec   record.Record
+}
+
+// unmarked returns a body without a byte order mark, or the problem of its encoding.
+func unmarked(body []byte) ([]byte, *api.Problem) {
+	text, err := input.Unmarked(body)
+	if err != nil {
+		return nil, problem.BadField("body", "%v", err)
+	}
+	return text, nil
 }
 
 // NewLines reads body; now is the timestamp of the records in milliseconds.
 func NewLines(body []byte, now int64) *Lines {
-	return &Lines{rest: body, rec: record.Record{Timestamp: now}}
+	_, fault := unmarked(body) // a mark of UTF-8 is part of the first record
+	return &Lines{rest: body, fault: fault, rec: record.Record{Timestamp: now}}
 }
 
 // Next implements Source.
 func (s *Lines) Next() (*record.Record, *api.Problem) {
-	if len(s.rest) == 0 {
-		return nil, nil
+	if s.fault != nil || len(s.rest) == 0 {
+		return nil, s.fault
 	}
-	line, rest, _ := bytes.Cut(s.rest, []byte("\n"))
-	s.rest = rest
-	s.rec.Value = bytes.TrimSuffix(line, []byte("\r"))
+	s.rec.Value, s.rest = input.CutLine(s.rest)
 	return &s.rec, nil
 }
 
 // NDJSON is a Source of the objects of application/x-ndjson: one on each line that is not blank.
 type NDJSON struct {
-	text recordText
-	rest []byte
+	text  recordText
+	rest  []byte
+	fault *api.Problem // of the encoding
 }
 
 // NewNDJSON reads body; now is the timestamp of records without one, in milliseconds.
 func NewNDJSON(body []byte, now int64) *NDJSON {
-	return &NDJSON{rest: body, text: recordText{now: now}}
+	rest, fault := unmarked(body)
+	return &NDJSON{rest: rest, fault: fault, text: recordText{now: now}}
 }
 
 // Next implements Source.
 func (s *NDJSON) Next() (*record.Record, *api.Problem) {
 	for len(s.rest) > 0 {
-		line, rest, _ := bytes.Cut(s.rest, []byte("\n"))
-		s.rest = rest
+		var line []byte
+		line, s.rest = input.CutLine(s.rest)
 		s.text.jsonText = jsonText{b: line}
 		if s.text.peek() == 0 && s.text.i == len(line) {
 			continue
 		}
-		rec, p := s.text.next()
-		if p != nil {
-			return nil, p
-		}
-		if s.text.skip(); s.text.i < len(line) {
-			return nil, problem.BadField("body", "%v", s.text.unexpected("the end of the line"))
-		}
-		return rec, nil
+		return s.text.only()
 	}
-	return nil, nil
+	return nil, s.fault
+}
+
+// only reads the one object of a line.
+func (t *recordText) only() (*record.Record, *api.Problem) {
+	rec, p := t.next()
+	if p != nil {
+		return nil, p
+	}
+	if t.skip(); t.i < len(t.b) {
+		return nil, problem.BadField("body", "%v", t.unexpected("the end of the line"))
+	}
+	return rec, nil
+}
+
+// ParseRecord parses the JSON of a record. It may also be a record as answers have it: its partition
+// and its offset are ignored. A record without a timestamp has 0. The record is part of line, which is
+// changed.
+func ParseRecord(line []byte) (*record.Record, *api.Problem) {
+	t := recordText{jsonText: jsonText{b: line}, answered: true}
+	return t.only()
 }
 
 // JSON is a Source of application/json: an object, an array of objects, or {"records": [...]}, for
@@ -80,7 +105,8 @@ func (s *NDJSON) Next() (*record.Record, *api.Problem) {
 type JSON struct {
 	text    recordText
 	state   jsonState
-	wrapped bool // the array is in an object
+	wrapped bool         // the array is in an object
+	fault   *api.Problem // of the encoding
 }
 
 type jsonState uint8
@@ -93,12 +119,16 @@ const (
 
 // NewJSON reads body; now is the timestamp of records without one, in milliseconds.
 func NewJSON(body []byte, now int64) *JSON {
-	return &JSON{text: recordText{jsonText: jsonText{b: body}, now: now}}
+	text, fault := unmarked(body)
+	return &JSON{text: recordText{jsonText: jsonText{b: text}, now: now}, fault: fault}
 }
 
 // Next implements Source.
 func (s *JSON) Next() (*record.Record, *api.Problem) {
 	t := &s.text
+	if s.fault != nil {
+		return nil, s.fault
+	}
 	switch s.state {
 	case jsonStart:
 		if s.wrapped = t.wraps(); t.peek() == '{' {

@@ -1,19 +1,16 @@
 package httpconn
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"reflect"
-	"strings"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/problem"
 )
 
@@ -92,71 +89,14 @@ func JSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	return Decode(body, v)
 }
 
-// Decode decodes a body of one JSON value into v. Unknown members are errors. Errors name the
-// member.
+// Decode decodes a body as input.JSON does. Its problems name the member, and its path in the detail.
 func Decode(body []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-			return problem.BadField(cmp.Or(field, "body"), "%s", problem.WrongKind(wrong))
-		}
-		if err == io.EOF {
-			return problem.BadField("body", "empty")
-		}
-		return problem.BadField("body", "%s", strings.TrimPrefix(err.Error(), "json: "))
+	err := input.JSON(body, v, input.NoNull)
+	f, ok := errors.AsType[*input.Fault](err)
+	if !ok {
+		return err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return problem.BadField("body", "more than one JSON value")
-	}
-	return noNulls(bytes.TrimSpace(body), reflect.TypeOf(v).Elem(), "")
-}
-
-var (
-	rawMessage  = reflect.TypeFor[json.RawMessage]()
-	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-)
-
-// noNulls refuses null in a JSON text that was decoded into a value of type t, except for pointers
-// and raw messages: encoding/json ignores null for other types, as if the member were absent. name
-// is the member that holds text.
-func noNulls(text json.RawMessage, t reflect.Type, name string) error {
-	null := string(text) == "null"
-	switch {
-	case t == rawMessage || null && t.Kind() == reflect.Pointer:
-		return nil
-	case null:
-		return problem.BadField(cmp.Or(name, "body"), "must not be null; leave it out")
-	case reflect.PointerTo(t).Implements(unmarshaler): // a text, such as a time
-		return nil
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return noNulls(text, t.Elem(), name)
-	case reflect.Slice:
-		var elements []json.RawMessage
-		if err := json.Unmarshal(text, &elements); err != nil {
-			return err
-		}
-		for _, e := range elements {
-			if err := noNulls(e, t.Elem(), name); err != nil {
-				return err
-			}
-		}
-	case reflect.Struct:
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(text, &members); err != nil {
-			return err
-		}
-		for _, f := range reflect.VisibleFields(t) {
-			member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if given, ok := members[member]; ok && !f.Anonymous {
-				if err := noNulls(given, f.Type, member); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+	p := problem.BadField(cmp.Or(f.Name, "body"), "%s", f.Reason)
+	p.Detail = cmp.Or(f.Path, "body") + ": " + f.Reason
+	return p
 }

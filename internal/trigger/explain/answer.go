@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/input"
 )
 
 // DuplicateWithin is the time for which an event ID is remembered: a second event with the same ID
@@ -198,25 +198,22 @@ const entitiesShown = 5
 // "occurred_at". A record without a value erases the earlier events of its entity. entity selects
 // the events of one entity; with "" all lines must be of one entity. Errors: *Fault, those of r.
 func (q *Question) ReadEvents(r io.Reader, entity string) error {
-	lines := &io.LimitedReader{R: r, N: linesMax + 1}
-	text, err := io.ReadAll(lines)
-	if err != nil {
-		return err
-	}
-	if lines.N == 0 {
-		return fault("", "more than %d bytes of events", linesMax)
-	}
-	n := 0
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
+	limited := &io.LimitedReader{R: r, N: linesMax + 1}
+	lines := input.NewLines(limited, linesMax)
+	for n := 0; ; n++ {
+		line, err := lines.NextValue()
+		switch {
+		case limited.N == 0:
+			return fault("", "more than %d bytes of events", linesMax)
+		case err == io.EOF:
+			return q.only(entity)
+		case err != nil:
+			return err
 		}
 		if err := q.line(line, n); err != nil {
 			return err
 		}
-		n++
 	}
-	return q.only(entity)
 }
 
 // line adds the event of a line; n is the number of the line among those that are not blank, from

@@ -153,7 +153,7 @@ func TestFaults(t *testing.T) {
 		`{"expr":"A","at":"3001-01-01T00:00:00Z"}`: "at: want a year from 1 to 3000, given 3001",
 		`{"expr":"A","at":5}`:                      "at: want a string, given a JSON number",
 		`{"events":[]` + at:                        "expr: missing",
-		`{"expr":"A","extra":1` + at:               `body: unknown field "extra"`,
+		`{"expr":"A","extra":1` + at:               "extra: unknown member",
 		`{"expr":"A"` + at + `{}`:                  "body: more than one JSON value",
 		"{\"expr\":\"\xff\"" + at:                  "body: not valid UTF-8",
 		`{"expr":"A","events":[{}]` + at:           "event 0: event: missing",
@@ -164,7 +164,7 @@ func TestFaults(t *testing.T) {
 		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z"},{"event":"A"}]` + at:                                  "event 1: at: missing",
 		`{"expr":"A","events":[{"event":"","at":"2026-01-01T00:00:00Z"}]` + at:                                                 "event 0: event: empty",
 		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":[]}]` + at:                                      "event 0: data: want an object, or null",
-		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","name":1}]` + at:                                       `event 0: unknown field "name"`,
+		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","name":1}]` + at:                                       "event 0: name: unknown member",
 		`{"expr":"A","events":[{"event":"` + strings.Repeat("x", 257) + `","at":"2026-01-01T00:00:00Z"}]` + at:                 "event 0: event: 257 bytes, the limit is 256",
 		`{"expr":"A","events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"` + strings.Repeat("x", 257) + `"}]` + at:        "event 0: id: 257 bytes, the limit is 256",
 		`{"expr":"A","events":[` + strings.Repeat(`{"event":"A","at":"2026-01-01T00:00:00Z"},`, explain.EventsMax) + `0]` + at: "events: more than 10000 events",
@@ -281,8 +281,8 @@ func TestReadEventsOfBroker(t *testing.T) {
 		"only occurred_at":    {lines: `{"event":"A","occurred_at":"AAA"}`, fault: `event 0: occurred_at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "AAA"`},
 		"no time":             {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, and occurred_at too"},
 		"binary":              {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: binary value: not an event"},
-		"no event":            {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
-		"an unknown member":   {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
+		"no event":            {lines: record(0, 4, "u1", "x"), fault: "event 0: line 1, column 1: invalid character 'x' looking for beginning of value"},
+		"an unknown member":   {lines: `{"event":"A","entity":"u1"}`, fault: "event 0: entity: unknown member"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var q explain.Question

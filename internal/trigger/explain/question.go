@@ -6,14 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/problem"
 )
 
 // Limits of a question.
@@ -71,7 +67,7 @@ type jsonEvent struct {
 	At         *string         `json:"at"`
 	OccurredAt *string         `json:"occurred_at"`
 	ID         string          `json:"id"`
-	Data       json.RawMessage `json:"data"`
+	Data       json.RawMessage `json:"data" input:"data"`
 }
 
 // Parse parses {"expr": text or JSON form, "events":
@@ -81,7 +77,7 @@ type jsonEvent struct {
 func Parse(body []byte) (*Question, error) {
 	var given struct {
 		Expr   json.RawMessage `json:"expr"`
-		Events eventList       `json:"events"`
+		Events eventList       `json:"events" input:"data"` // each event is read by itself
 		At     *string         `json:"at"`
 		Trace  bool            `json:"trace"`
 	}
@@ -253,28 +249,14 @@ const (
 	yearMax = 3000
 )
 
-// strict decodes a single value without unknown members. whole is the field of faults that belong
-// to no member.
+// strict decodes a single value. whole is the field of faults that belong to no member.
 func strict(text []byte, whole string, v any) error {
-	if !utf8.Valid(text) {
-		return fault(whole, "not valid UTF-8")
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	var wrong *json.UnmarshalTypeError
-	var known *Fault
-	switch err := d.Decode(v); {
-	case errors.As(err, &known):
+	err := input.JSON(text, v, input.NullIsAbsent)
+	if known, ok := errors.AsType[*Fault](err); ok {
 		return known
-	case errors.As(err, &wrong):
-		return fault(cmp.Or(wrong.Field, whole), "%s", problem.WrongKind(wrong))
-	case errors.Is(err, io.EOF):
-		return fault(whole, "empty")
-	case err != nil:
-		return fault(whole, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return fault(whole, "more than one JSON value")
+	if f, ok := errors.AsType[*input.Fault](err); ok {
+		return fault(cmp.Or(f.Path, whole), "%s", f.Reason)
 	}
-	return nil
+	return err
 }
