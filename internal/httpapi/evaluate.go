@@ -174,7 +174,7 @@ func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
 		Awaited: awaited(x.Awaited), Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...),
 		Firings: []api.Firing{},
 	}
-	held := t.holds(c.r.Context(), c.Engine)
+	held := t.holds(c)
 	for i := range x.Firings {
 		out.Firings = append(out.Firings, held.firing(&x.Firings[i]))
 	}

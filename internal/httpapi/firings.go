@@ -110,7 +110,7 @@ func (t *Triggers) Firings(c *triggerCall) (*api.Firings, error) {
 	if err := c.m.Hold(firingsStep*(firingBytes+trigger.OutcomeBytesMax) + 3*answerBytes + heldBytes); err != nil {
 		return nil, err
 	}
-	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(c.r.Context(), c.Engine)
+	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(c)
 	for size, passed := 0, 0; len(out.Firings) < f.limit; {
 		if f.Limit = firingsStep; f.state == "" {
 			f.Limit = min(firingsStep, f.limit-len(out.Firings))
@@ -156,10 +156,18 @@ func (t *Triggers) Firing(c *triggerCall) (*api.Firing, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := t.holds(c.r.Context(), c.Engine).firing(&x)
+	out := t.holds(c).firing(&x)
 	left := eventBytes
-	out.Witness, err = matchedEvents(c.r.Context(), c.Engine, &x, &left)
-	return &out, err
+	if out.Witness, err = matchedEvents(c.r.Context(), c.Engine, &x, &left); err != nil {
+		return nil, err
+	}
+	if !c.by.Allow(access.Read, access.Topic, x.Topic) {
+		for i := range out.Witness {
+			out.Witness[i].ID, out.Witness[i].Data = "", nil
+		}
+		return &out, nil
+	}
+	return &out, c.by.require(access.Read, access.Topic, x.Topic) // as in firing
 }
 
 // firing returns a firing if the client may perform an operation on its trigger. Otherwise it does
@@ -235,11 +243,22 @@ func (t *Triggers) Resend(c *triggerCall) (out *api.Firing, err error) {
 		}
 		x, err := e.Firing(ctx, id)
 		if err == nil {
-			out = new(t.holds(ctx, e).firing(&x))
+			out = new(t.holds(c).firing(&x))
 		}
 		return err
 	})
 	return out, err
+}
+
+// withoutAnswer removes the receiver's answer from an outcome.
+func withoutAnswer(outcome json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(outcome, &members) != nil || members == nil {
+		return nil
+	}
+	delete(members, "detail")
+	text, _ := json.Marshal(members) // it was read from JSON
+	return text
 }
 
 // firing converts a firing to its form in answers.
@@ -265,8 +284,7 @@ const (
 // one request.
 type holds struct {
 	*Triggers
-	ctx   context.Context
-	e     *trigger.Engine
+	c     *triggerCall
 	known map[string]hold
 }
 
@@ -276,9 +294,7 @@ type hold struct {
 	quiet  webhook.QuietHours
 }
 
-func (t *Triggers) holds(ctx context.Context, e *trigger.Engine) *holds {
-	return &holds{Triggers: t, ctx: ctx, e: e, known: map[string]hold{}}
-}
+func (t *Triggers) holds(c *triggerCall) *holds { return &holds{t, c, map[string]hold{}} }
 
 // of reads the state of a trigger. A trigger that was deleted, or cannot be read, delays nothing.
 func (h *holds) of(id string) hold {
@@ -286,7 +302,7 @@ func (h *holds) of(id string) hold {
 	if !ok {
 		h.list.Lock()
 		defer h.list.Unlock()
-		if head, d, err := h.e.Stored(h.ctx, id); err == nil {
+		if head, d, err := h.c.Stored(h.c.r.Context(), id); err == nil {
 			x = hold{paused: head.Paused, quiet: webhook.QuietOf(d.Deliver)}
 		}
 		h.known[id] = x
@@ -294,9 +310,13 @@ func (h *holds) of(id string) hold {
 	return x
 }
 
-// firing converts a firing to its form in answers.
+// firing converts a firing to its form in answers. A receiver may repeat events in its answer, so a
+// client without the right to read them gets the outcome without the answer.
 func (h *holds) firing(x *trigger.Firing) api.Firing {
 	out := firing(x)
+	if !h.c.by.Allow(access.Read, access.Topic, x.Topic) {
+		out.Outcome = withoutAnswer(out.Outcome)
+	}
 	if x.State != rule.Pending {
 		return out
 	}

@@ -130,16 +130,19 @@ var validRequests = map[string]validRequest{
 // firedID is the ID of a firing on the server of everyRoute.
 var firedID = rule.MakeID("fires", 1, "u0", rule.EventCause(0, 0)).String()
 
+// content is in the records and events on the server of everyRoute, and nowhere else.
+const content = "the-content-of-a-client"
+
 // everyRoute is a server on which each route has something to return.
 func everyRoute(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	s := keyedServer(t, 1, change...)
-	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"v"}`)
+	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"`+content+`"}`)
 	ownGroup(s, 0)
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
 	s.must(201, s.send("POST", "/tokens", `{"id":"someone"}`), nil)
 	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
-	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0"}`), nil)
+	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0","id":"`+content+`","data":{"`+content+`":1}}`), nil)
 	sebtest.Eventually(t, "the firing is recorded", func() bool {
 		return strings.Contains(string(s.get("/firings/"+firedID).body), "recorded_at")
 	})

@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// contentOf has the topic whose content a route returns; "": none. Every route needs a row, which
+// says that its author has thought about it.
+var contentOf = map[string]string{
+	"GET /records": "t", "GET /record": "t", "GET /key": "t", "GET /key/history": "t", "GET /riemann/index": "riemann",
+	"GET /events/names": "events", "POST /triggers/dry-run": "events", "GET /triggers/{id}/entities/{entity}": "events",
+	"GET /firings": "events", "GET /firings/{id}": "events", "POST /firings/{id}/resend": "events",
+
+	"GET /keys": "", "POST /records": "", "GET /topic": "", "PUT /topic": "", "DELETE /topic": "", "POST /topic/trim": "", "GET /topic/offsets": "",
+	"GET /topics": "", "GET /settings": "", "GET /offsets": "", "PUT /offsets": "", "DELETE /offsets": "", "GET /groups": "", "DELETE /groups": "",
+	"GET /cluster": "", "POST /cluster/hand-over": "", "DELETE /cluster/{run}": "", "GET /upgrade": "", "POST /upgrade": "", "GET /time": "",
+	"POST /time/reset": "", "GET /fsck": "", "POST /fsck": "", "DELETE /fsck": "", "GET /tokens": "", "POST /tokens": "", "GET /tokens/{id}": "",
+	"DELETE /tokens/{id}": "", "POST /tokens/{id}/rotate": "", "GET /acls": "", "POST /acls": "", "DELETE /acls": "", "GET /quotas": "",
+	"PUT /quotas/{id}": "", "DELETE /quotas/{id}": "", "GET /secrets": "", "POST /secrets/rewrap": "", "GET /metrics": "", "GET /stats": "",
+	"GET /cost": "", "GET /latency": "", "GET /status": "", "POST /console/login": "", "GET /console/session": "", "POST /console/logout": "",
+	"GET /healthz": "", "GET /readyz": "", "GET /peer/link": "", "GET /openapi.json": "", "POST /event": "", "POST /evaluate": "",
+	"POST /drip/parse": "", "POST /drip/stories": "", "GET /triggers": "", "GET /triggers/{id}": "", "PUT /triggers/{id}": "",
+	"DELETE /triggers/{id}": "", "POST /triggers/{id}/pause": "", "POST /triggers/{id}/resume": "", "GET /entities/{entity}": "",
+	"DELETE /entities/{entity}": "",
+}
+
+// allBut returns rules for all operations on everything, except for the reading of topics that are
+// not named.
+func allBut(read []string) (rules []access.Rule) {
+	for _, name := range []string{access.Any, "events", "firings", "triggers", "riemann"} {
+		for _, o := range []access.Operation{
+			access.Write, access.Create, access.Delete, access.Alter, access.Describe, access.DescribeConfigs, access.AlterConfigs,
+		} {
+			rules = append(rules, permit(o, access.Topic, name))
+		}
+	}
+	for _, name := range read {
+		rules = append(rules, permit(access.Read, access.Topic, name))
+	}
+	return append(rules, permit(access.All, access.Group, access.Any), permit(access.All, access.Trigger, access.Any),
+		permit(access.All, access.Cluster, access.ClusterName), permit(access.All, access.Metrics, access.MetricsName))
+}
+
+// TestContentNeedsTheRightToRead asks every route with all rights but those to read some topics. An
+// answer has the content of a topic only if the client may read the topic.
+func TestContentNeedsTheRightToRead(t *testing.T) {
+	t.Parallel()
+	s := everyRoute(t)
+	must.NoError(t, s.api.o.Triggers.Report(t.Context(), must.Get(rule.ParseID(firedID))(t), trigger.Attempt{
+		State: rule.Dead, Outcome: json.RawMessage(`{"kind":"permanent","status":400,"reason":"answered 400 Bad Request","detail":"no ` + content + `","took_ns":1,"at":2}`),
+	}))
+	s.must(201, s.send("POST", "/event?topic-name=riemann", `{"event":"cpu","entity_id":"h","data":{"state":"`+content+`"}}`), nil)
+	sebtest.Eventually(t, "the event is in the index", func() bool {
+		return strings.Contains(string(s.get("/riemann/index?query=true").body), content)
+	})
+	key := s.token("client", time.Time{})
+	for n, read := range [][]string{nil, {"t"}, {"events"}, {"riemann"}, {access.Any, "events", "riemann"}} {
+		s.allow("client", allBut(read)...)
+		for i := range routes {
+			rt := &routes[i]
+			of, known := contentOf[rt.name()]
+			if !known {
+				t.Errorf("%s has no row in contentOf", rt.name())
+			}
+			l, own := validRequests[rt.name()], 10_000*(n+1)+i
+			if l.before != nil {
+				l.before(s, own)
+			}
+			if rt.name() == "POST /triggers/dry-run" {
+				l.body = `{"expr":"hit"}`
+			}
+			a := s.matrix(rt.method, l.target(*rt, own), l.kind, l.body, authorization("Bearer "+key))
+			want := of != "" && (slices.Contains(read, of) || of == "t" && slices.Contains(read, access.Any))
+			if got := strings.Contains(string(a.body), content); got != want {
+				t.Errorf("%s by a client that may read %q: the answer has content: %v, want %v\n%s", rt.name(), read, got, want, a)
+			}
+		}
+	}
+	if len(contentOf) != len(routes) {
+		t.Errorf("%d rows and %d routes", len(contentOf), len(routes))
+	}
+}
+
+// TestAnswerWithoutContent: what a client without the right to read events sees of a firing.
+func TestAnswerWithoutContent(t *testing.T) {
+	t.Parallel()
+	s := everyRoute(t)
+	must.NoError(t, s.api.o.Triggers.Report(t.Context(), must.Get(rule.ParseID(firedID))(t), trigger.Attempt{
+		State: rule.Dead, Outcome: json.RawMessage(`{"kind":"permanent","status":400,"reason":"r","detail":"d","took_ns":1,"at":2}`),
+	}))
+	key := s.token("client", time.Time{}, permit(access.All, access.Trigger, access.Any))
+	var x api.Firing
+	s.must(200, s.as(key, "GET", "/firings/"+firedID, ""), &x)
+	if len(x.Witness) != 1 || x.Witness[0].Event != "hit" || x.Witness[0].Time.IsZero() || x.Witness[0].ID != "" || x.Witness[0].Data != nil {
+		t.Errorf("the matched events are %+v, want one hit without ID and data", x.Witness)
+	}
+	if want := `{"at":2,"kind":"permanent","reason":"r","status":400,"took_ns":1}`; string(x.Outcome) != want {
+		t.Errorf("the outcome is %s, want %s", x.Outcome, want)
+	}
+}
