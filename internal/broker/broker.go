@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/sampled"
 )
 
 // Broker is one shard's broker on a bucket. Its methods may be called concurrently.
@@ -35,6 +36,7 @@ type Broker struct {
 	topics  chan struct{} // semaphore: held while a topic is updated
 	ensures ensures
 	packs   atomic.Uint64 // the last number that NextPack returned
+	lines   sampled.Lines
 
 	producers atomic.Uint32 // producer ids given
 

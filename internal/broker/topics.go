@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -399,7 +400,7 @@ func (x catalog) Damaged(c *Piece, err error) error {
 func (b *Broker) corrupt(w *Want, c *Piece, err error) error {
 	e := &CorruptError{Topic: w.Topic, Partition: w.Partition, Offset: c.Range.Base, Key: c.Key, Err: err}
 	b.met.corrupt.Inc()
-	b.opt.Logger.Error("corrupt data in the bucket", "topic", e.Topic, "partition", e.Partition, "offset", e.Offset,
+	b.lines.Log(b.opt.Logger, slog.LevelError, e.Key, "corrupt data in the bucket", "topic", e.Topic, "partition", e.Partition, "offset", e.Offset,
 		"key", e.Key, "err", err)
 	return e
 }

@@ -55,7 +55,7 @@ func (d *Dispatcher) deliverOne(ctx, reports context.Context, q *queue, p *plan,
 	if err != nil && !errors.Is(err, errFull) && !errors.Is(err, errNotPending) {
 		until = d.opt.Webhooks.Now().Add(errorBackoff)
 		if ctx.Err() == nil {
-			d.opt.Logger.Warn("delivery preparation failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+			d.lines.Warn(d.opt.Logger, x.Trigger, "delivery preparation failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 		}
 	}
 	d.finishAttempt(q, errors.Is(err, errFull), begun, until)
@@ -118,7 +118,7 @@ func (d *Dispatcher) judge(p *plan, x *trigger.Firing, o inner.Outcome) *trigger
 		a.State, a.NextTry = rule.Pending, next
 	default:
 		d.met.dead.Inc()
-		d.opt.Logger.Warn("firing dead after last delivery attempt", "trigger", x.Trigger, "firing", x.ID.String(),
+		d.lines.Warn(d.opt.Logger, x.Trigger, "firing dead after last delivery attempt", "trigger", x.Trigger, "firing", x.ID.String(),
 			"attempts", x.Tries+1, "status", o.Status)
 	}
 	a.Outcome, _ = json.Marshal(kept) // numbers and strings: cannot fail
@@ -217,10 +217,10 @@ func (d *Dispatcher) report(ctx context.Context, x *trigger.Firing, a trigger.At
 		case err == nil, ctx.Err() != nil, errors.Is(err, trigger.ErrNotLeader), errors.Is(err, trigger.ErrClosed):
 			return
 		case errors.Is(err, trigger.ErrUnknownFiring), errors.Is(err, trigger.ErrInvalid):
-			d.opt.Logger.Warn("delivery attempt not recorded", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+			d.lines.Warn(d.opt.Logger, x.Trigger, "delivery attempt not recorded", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 			return
 		}
-		d.opt.Logger.Warn("recording a delivery attempt failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+		d.lines.Warn(d.opt.Logger, x.Trigger, "recording a delivery attempt failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

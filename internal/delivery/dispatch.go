@@ -14,6 +14,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
@@ -71,6 +72,7 @@ type Dispatcher struct {
 	done    chan struct{}      // closed when the loop has returned
 	wakeups chan struct{}      // capacity 1: a delivery has ended or can continue
 	running sync.WaitGroup
+	lines   sampled.Lines
 
 	queues      map[string]*queue // by trigger; used by the loop only
 	plans       int               // memory of all plans

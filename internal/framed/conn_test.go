@@ -439,7 +439,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	for range 3 {
 		s.refuses(t)
 	}
-	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "limit=2 flag=--memory-limit") {
+	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "limit=2 remote=127.0.0.1:") {
 		t.Errorf("three refused connections were logged as %q", lines)
 	}
 	authenticated.asks(keyEcho, 3)

@@ -166,6 +166,16 @@ func (l *link) read(ctx context.Context) error {
 
 // begin reads a request of n bytes and begins it, or refuses it.
 func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err error) {
+	if a.Scan != nil {
+		r := l.unread(ctx, n)
+		if _, err := l.r.Discard(lengthBytes); err != nil {
+			return p, errClientGone
+		}
+		if p.finish, err = a.Scan(r); err == nil {
+			err = r.skip()
+		}
+		return p, err
+	}
 	done, err := l.s.large.begin(ctx, a, n)
 	var f *Frame
 	if err == nil {
@@ -174,7 +184,7 @@ func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err e
 	}
 	switch {
 	case err != nil && a.Refuse != nil && ctx.Err() == nil:
-		return pending{finish: a.Refuse(err)}, l.skip(ctx, n)
+		return pending{finish: a.Refuse(err)}, l.unread(ctx, n+lengthBytes).skip()
 	case err != nil:
 		return p, fmt.Errorf("%w: %w", errDone, err)
 	}
@@ -189,21 +199,43 @@ func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err e
 	return p, err
 }
 
-// skip reads a request of n bytes, with its length, and drops it.
-func (l *link) skip(ctx context.Context, n int) error {
-	l.s.met.in.AddInt64(int64(n) + lengthBytes)
-	for left := n + lengthBytes; left > 0; {
-		_ = l.c.SetReadDeadline(time.Now().Add(l.s.o.Step))
-		if ctx.Err() != nil {
-			return errDone
-		}
-		step, err := l.r.Discard(min(left, stepBytes))
-		if err != nil {
-			return fmt.Errorf("%w: %w", errClientGone, err)
-		}
-		left -= step
+// unread is a request, or the rest of one, that is read without memory.
+type unread struct {
+	ctx  context.Context
+	l    *link
+	left int
+	step int // value of left at which the read deadline is extended
+}
+
+func (l *link) unread(ctx context.Context, n int) *unread {
+	return &unread{ctx: ctx, l: l, left: n, step: n}
+}
+
+// Read implements io.Reader.
+func (u *unread) Read(p []byte) (int, error) {
+	if u.left == 0 {
+		return 0, io.EOF
 	}
-	return nil
+	if u.left <= u.step {
+		u.step = u.left - stepBytes
+		_ = u.l.c.SetReadDeadline(time.Now().Add(u.l.s.o.Step))
+		if u.ctx.Err() != nil {
+			return 0, errDone
+		}
+	}
+	n, err := u.l.r.Read(p[:min(len(p), u.left)])
+	u.left -= n
+	u.l.s.met.in.AddInt64(int64(n))
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errClientGone, err)
+	}
+	return n, err
+}
+
+// skip reads the rest and drops it.
+func (u *unread) skip() error {
+	_, err := io.Copy(io.Discard, u)
+	return err
 }
 
 // handshake performs the TLS handshake if the connection uses TLS.

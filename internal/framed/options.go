@@ -3,6 +3,7 @@ package framed
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -50,6 +51,9 @@ type Admission struct {
 	// is too small, a request is skipped and Refuse answers it. Without Refuse the connection ends.
 	Wait   time.Duration
 	Refuse func(err error) Finish
+	// Scan, if not nil, reads a request that is too large for memory, as far as it wants; the rest is
+	// skipped. r is the request after its length.
+	Scan func(r io.Reader) (Finish, error)
 	// Last, if not nil, answers the request, which is not read. Then the connection ends.
 	Last Finish
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/sebbroker/seb/internal/sampled"
 )
 
 // Server serves the connections of a listener. Its methods may be called concurrently.
@@ -27,8 +29,8 @@ type Server struct {
 	draining bool
 	listener net.Listener
 	links    map[*link]struct{}
-	leaving  int       // evicted connections in links; their slots are taken
-	warned   time.Time // when refused connections were logged last; zero: never
+	leaving  int // evicted connections in links; their slots are taken
+	lines    sampled.Lines
 }
 
 // New creates a server; Serve starts it.
@@ -97,7 +99,7 @@ func (s *Server) isDraining() bool {
 func (s *Server) accept(ctx context.Context, c net.Conn) {
 	s.mu.Lock()
 	if !s.makeRoomLocked() {
-		s.warnFullLocked()
+		s.warnFullLocked(c)
 		s.mu.Unlock()
 		s.met.refused.Inc()
 		reset(c)
@@ -127,16 +129,11 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 	}()
 }
 
-// warnEvery is the shortest time between two log lines about refused connections.
-const warnEvery = time.Minute
-
-func (s *Server) warnFullLocked() {
-	if s.draining || !s.warned.IsZero() && time.Since(s.warned) < warnEvery {
-		return
+func (s *Server) warnFullLocked(c net.Conn) {
+	if !s.draining { // one line for all clients, because the listener is full for all
+		s.lines.Warn(s.o.Logger, "", "connections at their limit and in use, new ones are closed", "listener", s.o.Name,
+			"limit", s.o.Connections, "remote", c.RemoteAddr().String(), "flag", "--memory-limit")
 	}
-	s.warned = time.Now()
-	s.o.Logger.Warn("connections at their limit and in use, new ones are closed", "listener", s.o.Name, "limit", s.o.Connections,
-		"flag", "--memory-limit")
 }
 
 // newLink creates a connection. The caller sets end.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -61,7 +62,7 @@ func (a *API) postDryRun(w http.ResponseWriter, r *http.Request, by *caller) err
 	}
 	p := describe(err)
 	if brokersFault(&p) && !a.gone(r, err) {
-		a.log.Error("dry run failed", "code", string(p.Code), "err", err)
+		a.logSampled(slog.LevelError, "dry run failed", r, err)
 	}
 	return Sent(s.send("error", &p))
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -21,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -173,7 +173,7 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	if brokersFault(&p) && !a.gone(r, err) {
-		a.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "topic", p.Topic, "code", string(p.Code), "err", err)
+		a.logSampled(slog.LevelError, "request failed", r, err, "topic", p.Topic)
 	}
 	body, fault := json.Marshal(&p)
 	if fault != nil {
@@ -217,7 +217,7 @@ func (a *API) gone(r *http.Request, err error) bool {
 		return false
 	}
 	if brokersFault(problemOf(err)) {
-		a.left.log(a.log, slog.LevelInfo, "client left before the answer", r, err)
+		a.logSampled(slog.LevelInfo, "client left before the answer", r, err)
 	}
 	return true
 }
@@ -286,28 +286,9 @@ func (a *API) readHeaders(w http.ResponseWriter) {
 	a.source.positions.set(h)
 }
 
-// sampled logs at most one line per interval about similar failures and counts the others, because
-// one cause often ends hundreds of requests. The zero value is ready.
-type sampled struct {
-	mu     sync.Mutex // guards the fields below
-	next   time.Time
-	others int // since the last line
-}
-
-// sampledEvery is the shortest time between two lines of a kind.
-const sampledEvery = 20 * time.Second
-
-func (s *sampled) log(to *slog.Logger, level slog.Level, message string, r *http.Request, err error) {
-	s.mu.Lock()
-	now := time.Now()
-	if now.Before(s.next) {
-		s.others++
-		s.mu.Unlock()
-		return
-	}
-	others := s.others
-	s.next, s.others = now.Add(sampledEvery), 0
-	s.mu.Unlock()
-	to.Log(r.Context(), level, message,
-		"method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err, "others_before", others)
+// logSampled logs a failed request, which a client can repeat.
+func (a *API) logSampled(level slog.Level, message string, r *http.Request, err error, args ...any) {
+	code := string(problemOf(err).Code)
+	a.lines.Log(a.log, level, code+"@"+sampled.Host(r.RemoteAddr), message,
+		append(args, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr, "code", code, "err", err)...)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -41,7 +42,7 @@ type API struct {
 	connections    httpconn.Connections
 	stops          *httpconn.DrainGroup
 	pace           httpconn.ProgressTimeout
-	cuts, left     sampled // cut connections; clients that disconnected
+	lines          sampled.Lines // that clients can repeat
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *Evaluator
 	forwarder      *forward.Forwarder // nil: none
@@ -133,7 +134,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		if !a.gone(r, err) {
-			a.cuts.log(a.log, slog.LevelWarn, "connection cut: client without Accept header may take an error for success", r, err)
+			a.logSampled(slog.LevelWarn, "connection cut: client without Accept header may take an error for success", r, err)
 		}
 		err = http.ErrAbortHandler
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -293,17 +294,17 @@ func (s *stream) run(r *http.Request) error {
 				return err
 			}
 			if lost := s.by.check(); lost != nil {
-				return Sent(s.fail(lost))
+				return Sent(s.fail(r, lost))
 			}
 			if r.Context().Err() != nil || s.a.stops.Stopped() {
 				return nil // the client is gone, or resumes elsewhere or later
 			}
-			return Sent(s.fail(err))
+			return Sent(s.fail(r, err))
 		}
 		s.left -= s.Count
 		if err := s.send(r, t); err != nil {
 			if lost := s.by.check(); lost != nil && !first {
-				err = s.fail(lost)
+				err = s.fail(r, lost)
 			}
 			return Sent(err)
 		}
@@ -371,7 +372,7 @@ func (s *stream) send(r *http.Request, t *encoding.Text) error {
 }
 
 // fail sends the error that ends the stream as an event.
-func (s *stream) fail(err error) error {
+func (s *stream) fail(r *http.Request, err error) error {
 	p := describe(err)
 	p.Topic, p.Partition = s.Topic, &s.Partition
 	body, fault := json.Marshal(&p)
@@ -381,6 +382,6 @@ func (s *stream) fail(err error) error {
 	if by, ok := s.w.(*principal); ok {
 		s.w, by.err = by.w, nil // the error is no data, and it ends the stream
 	}
-	s.a.log.Warn("event stream failed", "topic", s.Topic, "partition", s.Partition, "offset", s.Offset, "err", err)
+	s.a.logSampled(slog.LevelWarn, "event stream failed", r, err, "topic", s.Topic, "partition", s.Partition, "offset", s.Offset)
 	return s.a.pace.Send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
 }

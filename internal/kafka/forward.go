@@ -45,8 +45,8 @@ func (c *call) forward(ctx context.Context) (framed.Answer, error) {
 		// The outcome is unknown, which the end of the connection says.
 		return framed.Answer{}, fmt.Errorf("forward %s: %w", c.api.key.Name(), err)
 	}
-	if last, now := c.refusals.Load(), time.Now().Unix(); !errors.Is(err, errNoLeader) && now-last >= 60 && c.refusals.CompareAndSwap(last, now) {
-		c.log.Warn("kafka: request not forwarded to the leader", "api", c.api.key.Name(), "err", err)
+	if !errors.Is(err, errNoLeader) {
+		c.warn("kafka: request not forwarded to the leader", "api", c.api.key.Name(), "err", err)
 	}
 	finish, err := c.api.begin(c, ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -51,9 +53,9 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	produceBytes             int // maximum size of a produce
 
-	groups   *coordinator.Coordinator
-	met      *meters
-	refusals atomic.Int64 // Unix time of the newest line about a request that was not forwarded
+	groups *coordinator.Coordinator
+	met    *meters
+	lines  sampled.Lines // that clients can repeat
 	*departure
 }
 
@@ -129,7 +131,27 @@ type session struct {
 	cut           func()                        // closes the connection
 	unwatch       func()                        // stops watching identity
 	expects       atomic.Bool                   // the client expects the leader here, see asks
+	client        atomic.Pointer[string]        // client ID of the newest request
 }
+
+// warn logs a line that the client can repeat.
+func (s *session) warn(message string, args ...any) {
+	client, remote := "", s.remote.String()
+	if id := s.client.Load(); id != nil {
+		client = *id
+	}
+	s.lines.Warn(s.log, client+"@"+sampled.Host(remote), message, append(args, "client", client, "remote", remote)...)
+}
+
+// noteClient notes the client ID of a request.
+func (s *session) noteClient(id []byte) {
+	if old := s.client.Load(); old == nil || *old != string(id) {
+		s.client.Store(kmsg.StringPtr(string(id[:min(len(id), clientMax)])))
+	}
+}
+
+// clientMax bounds the client ID in a log line.
+const clientMax = 200
 
 // Authenticated implements framed.Session. A client with a certificate may choose SASL at any time
 // before its first other request.
@@ -197,10 +219,15 @@ func (s *session) Admit(ctx context.Context, head []byte, size int) (framed.Admi
 		limit += envelopeBytes
 	}
 	if size > limit {
-		if s.identity != nil {
-			s.log.Warn("kafka: request too large, connection closed", "api", a.key.Name(), "bytes", size, "limit", limit)
+		err := fmt.Errorf("%s of %d bytes: limit %d", a.key.Name(), size, limit)
+		switch {
+		case s.identity == nil:
+		case a.carriesRecords() && h.Version >= a.min && h.Version <= a.max:
+			return framed.Admission{Scan: func(r io.Reader) (framed.Finish, error) { return s.tooLarge(r, err) }}, nil
+		default:
+			s.warn("kafka: request too large, connection closed", "api", a.key.Name(), "bytes", size, "limit", limit)
 		}
-		return framed.Admission{}, fmt.Errorf("%s of %d bytes: limit %d", a.key.Name(), size, limit)
+		return framed.Admission{}, err
 	}
 	return admission, nil
 }
@@ -261,6 +288,7 @@ func (c *call) open(ctx context.Context, b []byte) (framed.Finish, error) {
 	if err := c.frame.Charge(cost); err != nil {
 		return nil, err
 	}
+	c.noteClient(head.Client)
 	c.client, c.body = head.Client, body[:len(body)-len(rest)]
 	if a.leader && !c.forwarded && c.standsBy() {
 		return c.forward, nil

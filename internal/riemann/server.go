@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -35,7 +36,7 @@ type Server struct {
 	inFlight  atomic.Int64   // bytes of the records that are not stored yet, without those of datagrams
 	closed    sync.Once
 	ending    chan struct{} // closed by Drain
-	warned    atomic.Int64  // Unix time of the last line of warnTooLarge, in ns
+	lines     sampled.Lines
 
 	mu        sync.Mutex // guards the fields below
 	draining  bool

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -76,24 +77,14 @@ func (s *session) Admit(ctx context.Context, _ []byte, size int) (framed.Admissi
 	err := s.login(ctx)
 	if err == nil && size > s.messageMax {
 		err = fmt.Errorf("message of %d bytes, limit %d", size, s.messageMax)
-		s.warnTooLarge(s.remote, size)
+		s.lines.Warn(s.log, sampled.Host(s.remote), "riemann: message too large, connection closed", "remote", s.remote,
+			"bytes", size, "limit", s.messageMax, "flag", "--riemann-max-message")
 	}
 	if err != nil {
 		return framed.Admission{Last: s.refuse(err)}, nil
 	}
 	wait := max(s.o.Patience, time.Nanosecond) // 0 waits without an end
 	return framed.Admission{Class: s.produceClass, Wait: wait, Refuse: s.refuse}, nil
-}
-
-// warnEvery is the shortest time between two log lines about large messages, so that a client cannot
-// fill the log.
-const warnEvery = time.Minute
-
-func (s *Server) warnTooLarge(remote string, size int) {
-	now := time.Now().UnixNano()
-	if last := s.warned.Load(); (last == 0 || now-last > int64(warnEvery)) && s.warned.CompareAndSwap(last, now) {
-		s.log.Warn("riemann: message too large, connection closed", "remote", remote, "bytes", size, "limit", s.messageMax, "flag", "--riemann-max-message")
-	}
 }
 
 // Delay implements framed.Session. Beside quotas it delays messages while the records of earlier ones

@@ -87,6 +87,7 @@ var levels = map[string]int{
 	"internal/console":          0,
 	"internal/machine":          0,
 	"internal/progress":         0,
+	"internal/sampled":          -1,
 
 	"internal/localdb": 0,
 	"internal/tlsport": 0,

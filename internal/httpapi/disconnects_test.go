@@ -1,14 +1,9 @@
 package httpapi
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -17,23 +12,6 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
-
-// TestSampledLines checks that six hundred similar requests cause one line.
-func TestSampledLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		log, r := slog.New(slog.NewTextHandler(&out, nil)), httptest.NewRequest("POST", "/records", nil)
-		var s sampled
-		for range 600 {
-			s.log(log, slog.LevelWarn, "connection cut", r, errors.New("no"))
-		}
-		time.Sleep(sampledEvery)
-		s.log(log, slog.LevelWarn, "connection cut", r, errors.New("no"))
-		if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "others_before=599") {
-			t.Errorf("%d lines: %.400s", len(lines), &out)
-		}
-	})
-}
 
 // TestDisconnectsAreNotErrors checks that disconnected clients are logged once, at level info.
 func TestDisconnectsAreNotErrors(t *testing.T) {
