@@ -349,6 +349,9 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 		return a.serveAt(rt, w, r, func() error { return err })
 	}
 	slot.MarkAuthenticated()
+	if err := rt.checkArguments(w, r); err != nil {
+		return err
+	}
 	if who.Root() {
 		return a.serveAt(rt, w, r, func() error { return a.serve(rt, w, r, &a.root) })
 	}

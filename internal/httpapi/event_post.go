@@ -63,9 +63,6 @@ func (p *producing) parseEvent(r *http.Request) error {
 	if p.topic == triggersTopic || p.topic == firingsTopic {
 		q.Fail(httpconn.ParamTopic, "topic %s is reserved for the engine", p.topic)
 	}
-	if _, given := q.Text(httpconn.ParamPartition); given {
-		q.Fail(httpconn.ParamPartition, "not allowed for events: the entity determines it")
-	}
 	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if q.Fault != nil {
 		return q.Fault

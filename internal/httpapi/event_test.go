@@ -147,7 +147,7 @@ func TestEventsAreCheckedBeforeAnyIsStored(t *testing.T) {
 		"blank lines":         {kind: api.NDJSON, body: "\n \n", code: api.BadRequest, field: "body", detail: "no records"},
 		"a form":              {kind: "application/x-www-form-urlencoded", body: good, code: api.UnsupportedMediaType, detail: "application/x-ndjson, for many"},
 		"a bad type":          {kind: "a b", body: good, code: api.UnsupportedMediaType},
-		"a partition":         {query: "?partition=0", body: good, code: api.BadRequest, field: "partition", detail: "the entity determines it"},
+		"a partition":         {query: "?partition=0", body: good, code: api.BadRequest, field: "partition", detail: "unknown parameter of POST /event"},
 		"a bad topic":         {query: "?topic-name=a%20b", body: good, code: api.BadRequest, field: "topic-name"},
 		"an engine topic":     {query: "?topic-name=triggers", body: good, code: api.BadRequest, field: "topic-name"},
 		"the other one":       {query: "?topic-name=firings", body: good, code: api.BadRequest, field: "topic-name"},

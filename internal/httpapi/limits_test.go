@@ -113,7 +113,8 @@ func TestBadTargets(t *testing.T) {
 		"topic-name=t&timeout=1":                 {"timeout", api.BadRequest},
 		"topic-name=t&partition=1":               {"", api.UnknownPartition},
 		"topic-name=new&partition=1":             {"", api.UnknownPartition},
-		"topic-name=t&partition=0&timeout=30s&x": {"", ""},
+		"topic-name=t&partition=0&timeout=30s&x": {"x", api.BadRequest},
+		"topic-name=t&partition=0&timeout=30s":   {"", ""},
 	} {
 		a := s.post(target, api.TextPlain, "b")
 		if want.code == "" {

@@ -34,7 +34,7 @@ type spec struct {
 		} `json:"responses"`
 	} `json:"paths"`
 	Components struct {
-		Parameters map[string]struct{ Name string } `json:"parameters"`
+		Parameters map[string]struct{ Name, In string } `json:"parameters"`
 		Responses  map[string]struct {
 			Content map[string]any `json:"content"`
 		} `json:"responses"`

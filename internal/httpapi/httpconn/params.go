@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +103,21 @@ func (q *Params) Text(name string) (string, bool) {
 		q.Fail(name, "given %d times", times)
 	}
 	return v, times > 0
+}
+
+// Other returns the name of a parameter that is not one of known, or "".
+func (q *Params) Other(known []string) string {
+	for name := range q.values {
+		if !slices.Contains(known, name) {
+			return name
+		}
+	}
+	for pair := range strings.SplitSeq(q.plain, "&") {
+		if name, _, _ := strings.Cut(pair, "="); name != "" && !slices.Contains(known, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // find returns the first value of a parameter and the number of its values.
