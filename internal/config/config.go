@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/secrets"
 )
 
@@ -218,11 +219,11 @@ func (k *SecretsKeys) Ring() (*secrets.Ring, error) {
 		if file == "" {
 			return nil, nil
 		}
-		b, err := os.ReadFile(file)
-		if err != nil {
+		var err error
+		if text, err = input.KeyFile(file); err != nil {
 			return nil, fmt.Errorf("--secrets-key-file: %w", err)
 		}
-		text, from = string(b), "--secrets-key-file: "+file
+		from = "--secrets-key-file: " + file
 	}
 	r, err := secrets.Parse(text)
 	if err != nil {

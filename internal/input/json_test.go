@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -150,5 +152,23 @@ func TestReadText(t *testing.T) {
 			got = []byte(err.Error())
 		}
 		check.Equalf(t, string(got), want, "%q", text)
+	}
+}
+
+func TestKeyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	for text, want := range map[string]string{
+		"key\r\n": "key\r\n", "\ufeffkey": "key", "\xff\xfek\x00": file + ": the text is UTF-16: convert it to UTF-8", "k\x00e\x00y\x00": file + ": the text is UTF-16: convert it to UTF-8",
+		"\xff": file + ": not valid UTF-8", strings.Repeat("k", 1<<16+1): file + ": more than 65536 bytes",
+	} {
+		check.NoErrorf(t, os.WriteFile(file, []byte(text), 0o600), "write")
+		got, err := input.KeyFile(file)
+		if err != nil {
+			got = err.Error()
+		}
+		check.Equalf(t, got, want, "%.20q", text)
+	}
+	if _, err := input.KeyFile("/dev/zero"); err == nil {
+		t.Error("a file without an end was read")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +58,23 @@ func ReadText(r io.Reader, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("more than %d bytes", limit)
 	}
 	return Text(text)
+}
+
+// keyFileMax bounds a file with keys. A device has no end.
+const keyFileMax = 64 << 10
+
+// KeyFile reads a file with keys.
+func KeyFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := ReadText(f, keyFileMax)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return string(text), nil
 }
 
 // Skipped reports whether a file in a folder of input files is not one of them: hidden files, and

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/input"
 )
 
 // KeyFile is the file of a generated API key in the data folder, mode 0600.
@@ -68,11 +69,11 @@ func (s *Server) warnReadable(what, file string) {
 
 // ReadKey reads an API key from a file, without surrounding white space.
 func ReadKey(file string) (string, error) {
-	b, err := os.ReadFile(file)
+	text, err := input.KeyFile(file)
 	if err != nil {
 		return "", err
 	}
-	key := strings.TrimSpace(string(b))
+	key := strings.TrimSpace(text)
 	if err := config.CheckAPIKey(key); err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
