@@ -67,6 +67,9 @@ func (c *call) produce(ctx context.Context) (framed.Finish, error) {
 	}
 	p := &produceCall{call: c, r: r, resp: kmsg.NewPtrProduceResponse(), standby: c.standsBy()}
 	p.resp.SetVersion(c.version)
+	if c.version < batchVersion {
+		c.warnVersion("kafka: Produce of an old format refused", batchVersion)
+	}
 	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(r.Topics))
 	for i := range r.Topics {
 		p.topic(&r.Topics[i], &p.resp.Topics[i])

@@ -150,6 +150,14 @@ func (s *session) noteClient(id []byte) {
 	}
 }
 
+// warnVersion logs a request of a version that is not served, because many clients do not say why
+// they fail.
+func (c *call) warnVersion(message string, oldest int16) {
+	if c.identity != nil {
+		c.warn(message, "api", c.api.key.Name(), "version", c.version, "min", oldest, "max", c.api.max)
+	}
+}
+
 // clientMax bounds the client ID in a log line.
 const clientMax = 200
 
@@ -275,6 +283,10 @@ func (c *call) open(ctx context.Context, b []byte) (framed.Finish, error) {
 		if a.key == kmsg.ApiVersions {
 			return c.unknownVersion()
 		}
+		if old, _, err := wire.ParseHead(b, false); err == nil { // the client ID is there in all versions
+			c.noteClient(old.Client)
+		}
+		c.warnVersion("kafka: request of an unsupported version, connection closed", a.min)
 		return nil, fmt.Errorf("%s v%d: unsupported version, want v%d to v%d", a.key.Name(), h.Version, a.min, a.max)
 	}
 	head, body, err := wire.ParseHead(b, a.shape.IsFlexible(h.Version))

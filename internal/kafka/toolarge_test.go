@@ -109,3 +109,23 @@ func TestTooLargeRequest(t *testing.T) {
 	}
 	sebtest.Eventually(t, "all memory is released", func() bool { return b.Budget().Class(budget.Produce).Used() == 0 })
 }
+
+// TestOldVersionsAreLogged: the log names a client whose versions are too old, because such clients
+// do not understand the answer.
+func TestOldVersionsAreLogged(t *testing.T) {
+	b := openBroker(t, objstore.NewMemory(), nil)
+	var out sebtest.Log
+	s := serve(t, b, kafka.Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	ref := topic(t, b, "t", broker.TopicSpec{})
+	for range 3 {
+		c := dial(t, s)
+		if p := produced(c.ask(produceRequest(ref, -1, batch(t, nil, "v")), 2)); p.ErrorCode != 43 {
+			t.Errorf("Produce v2: %+v", p)
+		}
+		c.send(fetchRequest(ref, 0), 3)
+		c.ended()
+	}
+	for _, want := range []string{"api=Produce version=2 min=3 max=13 client=raw", "api=Fetch version=3 min=4 max=18 client=raw"} {
+		check.Equalf(t, strings.Count(out.String(), want), 1, "lines with %q: %s", want, out.String())
+	}
+}
