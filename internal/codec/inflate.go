@@ -58,8 +58,12 @@ type Inflater struct {
 // for less than 1 MiB; level 3 of zstd asks for 2 MiB.
 var zstdWindows = [...]uint64{1 << 20, 2 << 20, zstdWindowMax}
 
-// inflaters holds the unused Inflaters by codec and, for zstd, by window.
-var inflaters [Zstd + 1][len(zstdWindows)]sync.Pool
+// inflaters holds the unused Inflaters by codec, and large those of zstd with a window of more than 1
+// MiB, by window.
+var (
+	inflaters [Zstd + 1]sync.Pool
+	large     [len(zstdWindows)]Spare[Inflater]
+)
 
 // Open returns an Inflater of src; the caller must Close it. Open waits until the process may
 // decompress one more batch, so a caller must not wait for anything else before Close.
@@ -194,7 +198,11 @@ func idleInflater(codec Kind, window int) *Inflater {
 		}
 		f.idle()
 	}
-	if f, _ := inflaters[codec][window].Get().(*Inflater); f != nil {
+	if window > 0 {
+		if f := large[window].Get(); f != nil {
+			return f
+		}
+	} else if f, _ := inflaters[codec].Get().(*Inflater); f != nil {
 		return f
 	}
 	return &Inflater{codec: codec, window: window}
@@ -205,7 +213,11 @@ func (f *Inflater) idle() {
 	if cap(f.snappy.block) > snappyKeep {
 		f.snappy.block = nil
 	}
-	inflaters[f.codec][f.window].Put(f)
+	if f.window > 0 {
+		large[f.window].Put(f)
+		return
+	}
+	inflaters[f.codec].Put(f)
 }
 
 // zstdWindow is the window that the first frame of src asks for, or the largest allowed if the

@@ -3,11 +3,11 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/codec"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/record"
 )
@@ -199,10 +199,10 @@ func inflateSize(n int64) int64 {
 
 // inflateBuffers holds unused buffers of at least inflateUnit. Without the pool each answer would
 // leave garbage of many MiB, faster than the garbage collector of a busy machine frees it.
-var inflateBuffers sync.Pool
+var inflateBuffers codec.Spare[[]byte]
 
 func inflateBuffer(size int64) []byte {
-	if have, _ := inflateBuffers.Get().(*[]byte); have != nil && int64(cap(*have)) == size {
+	if have := inflateBuffers.Get(); have != nil && int64(cap(*have)) == size {
 		return *have
 	}
 	return make([]byte, 0, size)
