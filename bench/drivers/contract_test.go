@@ -33,7 +33,7 @@ type subject struct {
 }
 
 const (
-	timeout  = 30 * time.Second // for a whole test
+	timeout  = 2 * time.Minute // for a whole test
 	leakWait = 5 * time.Second
 	small    = 1 << 10
 	large    = 1 << 20
