@@ -138,14 +138,18 @@ func (c *compiled) of(id string) *access.Grants {
 }
 
 // Bearer authenticates an HTTP request by its Authorization headers: the root key or a token, as
-// "Bearer <key>" or alone. More than one header is refused, because a proxy may have checked
+// "Bearer <key>", with a scheme in any case, or alone. More than one header is refused, because a proxy may have checked
 // another one. The comparisons take constant time. Errors: ErrUnauthenticated, access.ErrMistyped,
 // ErrExpired, ErrRevoked; of a follower also those of FreshWithin.
 func (a *Authority) Bearer(ctx context.Context, headers []string, remote string) (*Identity, error) {
 	if len(headers) != 1 {
 		return nil, ErrUnauthenticated
 	}
-	return a.Key(ctx, strings.TrimPrefix(headers[0], "Bearer "), remote)
+	key := headers[0]
+	if scheme, rest, ok := strings.Cut(key, " "); ok && strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
+		key = strings.TrimLeft(rest, " ")
+	}
+	return a.Key(ctx, key, remote)
 }
 
 // Key authenticates a client by the root key or a token. Errors: as Bearer.

@@ -27,6 +27,7 @@ const (
 	Objects                 // commit objects open and frozen: heads, indexes, small parts, retries
 	Tail                    // committed objects kept for readers at the end of the log
 	Fetch                   // responses being built or sent, range reads in flight
+	Answers                 // small answers about the broker: readers of records do not use it
 	CacheIndex              // index of the files in the disk cache
 	Groups                  // consumer groups and their members
 	State                   // replayed state: counted by package state, not reserved
@@ -43,13 +44,14 @@ var shares = [kinds]struct {
 	share int64
 	use   string
 }{
-	Runtime:     {"runtime", 200, "code, stacks, garbage collection"},
+	Runtime:     {"runtime", 190, "code, stacks, garbage collection"},
 	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
 	Connections: {"connections", 110, "open connections; at the limit idle ones are closed"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being built or stored"},
 	Tail:        {"tail", 45, "newest records, for readers at the end"},
 	Fetch:       {"fetch", 130, "responses to readers"},
+	Answers:     {"answers", 10, "small answers about the broker; larger ones use fetch"},
 	CacheIndex:  {"cache-index", 20, "index of the disk cache"},
 	Groups:      {"groups", 15, "consumer groups"},
 	State:       {"state", 110, "topics, partitions, group offsets, producers, object ranges"},

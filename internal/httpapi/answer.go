@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
@@ -223,6 +224,15 @@ func (g *gather) write(b []byte) {
 // Content-Length.
 const listBuffer = 64 << 10
 
+// small reserves memory for a small answer about the broker. It comes from a class that readers of
+// records do not use, so that slow readers cannot make an operator blind, or else from theirs.
+func (a *API) small(n int64) (*budget.Reservation, error) {
+	if memory := a.answers.ReserveNow(n); memory != nil {
+		return memory, nil
+	}
+	return a.fetch.Reserve(n)
+}
+
 // list is a JSON object with one array. It makes and sends one element after the other, so that
 // only one takes memory.
 type list struct {
@@ -240,9 +250,12 @@ func (a *API) newList(w http.ResponseWriter, member string) *list {
 // add appends an element and reserves size bytes while it is made. element returns nil if the
 // element no longer exists. After an error the list is over: pass the error to end.
 func (l *list) add(ctx context.Context, size int64, element func() (any, error)) error {
-	memory, err := l.a.fetch.ReserveWait(ctx, size+2*listBuffer)
-	if err != nil {
-		return err
+	var err error
+	memory := l.a.answers.ReserveNow(size + 2*listBuffer)
+	if memory == nil {
+		if memory, err = l.a.fetch.ReserveWait(ctx, size+2*listBuffer); err != nil {
+			return err
+		}
 	}
 	defer memory.Release()
 	v, err := element()

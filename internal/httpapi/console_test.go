@@ -90,6 +90,9 @@ func TestASessionNeedsBothHalves(t *testing.T) {
 		if a := one.send("POST", "/records?topic-name=t", "v", h); a.status != http.StatusForbidden {
 			t.Errorf("%v: %s", h, a)
 		}
+		if a := one.send("GET", "/topics", "", h); a.status != http.StatusForbidden {
+			t.Errorf("GET with %v: %s", h, a)
+		}
 	}
 	if a := one.send("POST", "/records?topic-name=t", "v", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://" + s.addr, "Content-Type": api.TextPlain}); a.status != 201 {
 		t.Errorf("of the page itself: %s", a)

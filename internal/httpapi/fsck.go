@@ -82,7 +82,7 @@ func (a *API) deleteFsck(w http.ResponseWriter, r *http.Request, _ *caller) erro
 }
 
 func (a *API) writeFsck(w http.ResponseWriter, status int, job *fsck.Job, estimate *api.ObjectCount) error {
-	memory, err := a.fetch.Reserve(fsckBytes)
+	memory, err := a.small(fsckBytes)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) erro
 
 // writeGroup answers with a group, and reserves size bytes while it is described.
 func (a *API) writeGroup(w http.ResponseWriter, size int64, describe func() (*api.Group, error)) error {
-	memory, err := a.fetch.Reserve(size)
+	memory, err := a.small(size)
 	if err != nil {
 		return err
 	}

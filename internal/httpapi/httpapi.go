@@ -35,6 +35,7 @@ type API struct {
 	metrics *apiMetrics
 
 	produce, fetch *budget.Class
+	answers        *budget.Class
 	buffers        *budget.Buffers
 	requestMax     int64
 	source         *Source
@@ -64,7 +65,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a := &API{
 		b: b, o: o.withDefaults(), root: caller{Identity: o.Auth.Root()},
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
-		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
+		answers: b.Budget().Class(budget.Answers), buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 		stops: httpconn.NewDrainGroup(), sampling: make(chan struct{}, 1),
 	}
 	if a.o.Groups == nil {

@@ -186,6 +186,8 @@ var credentials = []struct {
 	query string
 }{
 	{name: "bearer", give: authorization("Bearer " + canary), good: true},
+	{name: "lower-case scheme", give: authorization("bearer " + canary), good: true},
+	{name: "two spaces", give: authorization("BEARER  " + canary), good: true},
 	{name: "bare", give: authorization(canary), good: true},
 	{name: "no key", give: func(*http.Request) {}},
 	{name: "empty", give: authorization("")},
@@ -197,7 +199,8 @@ var credentials = []struct {
 	{name: "shorter", give: authorization("Bearer " + canary[:len(canary)-1])},
 	{name: "twice in one", give: authorization("Bearer " + canary + ", Bearer " + canary)},
 	{name: "quoted", give: authorization(`Bearer "` + canary + `"`)},
-	{name: "two spaces", give: authorization("Bearer  " + canary)},
+	{name: "another scheme", give: authorization("Token " + canary)},
+	{name: "tab", give: authorization("Bearer\t" + canary)},
 	{name: "scheme twice", give: authorization("Bearer Bearer " + canary)},
 	{name: "no space", give: authorization("Bearer" + canary)},
 	{name: "other case", give: authorization("Bearer " + strings.ToLower(canary))},

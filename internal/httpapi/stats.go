@@ -37,7 +37,7 @@ func (a *API) getLatency(w http.ResponseWriter, r *http.Request, _ *caller) erro
 	if q.Fault != nil {
 		return q.Fault
 	}
-	memory, err := a.fetch.Reserve(stats.CurvesBytes + int64(2*len(stats.Percentiles))*latencyPointBytes)
+	memory, err := a.small(stats.CurvesBytes + int64(2*len(stats.Percentiles))*latencyPointBytes)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *API) getStats(w http.ResponseWriter, r *http.Request, _ *caller) error 
 			Reason: "--memory-limit is too small for statistics",
 		})
 	}
-	memory, err := a.fetch.Reserve(int64(a.o.Stats.Values(span)) * statsBytes)
+	memory, err := a.small(int64(a.o.Stats.Values(span)) * statsBytes)
 	if err != nil {
 		return err
 	}

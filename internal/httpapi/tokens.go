@@ -113,7 +113,7 @@ func (a *API) getToken(w http.ResponseWriter, r *http.Request, by *caller) error
 		return auth.ErrUnknownToken
 	}
 	rules := t.RulesOf(id)
-	memory, err := a.fetch.Reserve(tokenBytes + int64(len(rules))*ruleBytes)
+	memory, err := a.small(tokenBytes + int64(len(rules))*ruleBytes)
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func (a *API) deleteRules(w http.ResponseWriter, r *http.Request, by *caller) er
 	}
 	defer cancel()
 	rules := f.selected(a.b.Access().Rules())
-	memory, err := a.fetch.Reserve(int64(len(rules)) * ruleBytes)
+	memory, err := a.small(int64(len(rules)) * ruleBytes)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, er
 	if n, err := a.b.Partitions(name); err == nil {
 		partitions = max(partitions, n)
 	}
-	return a.fetch.Reserve(topicBytes + int64(partitions)*partitionBytes)
+	return a.small(topicBytes + int64(partitions)*partitionBytes)
 }
 
 // putTopic creates a topic or changes an existing one. If-None-Match: * refuses a change.
