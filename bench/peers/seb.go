@@ -40,7 +40,7 @@ func installSeb(ctx context.Context, o *Options) error {
 		return err
 	}
 	began := time.Now()
-	args := []string{"build", "-trimpath", "-o", sebProgram(o)}
+	args := []string{"build", "-o", sebProgram(o)}
 	if _, err := command(ctx, o.Repository, nil, "git", "rev-parse", "HEAD"); err == nil {
 		args = append(args, "-buildvcs=auto") // embeds the commit, which requires git
 	}

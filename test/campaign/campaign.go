@@ -155,7 +155,7 @@ func Version(ctx context.Context) string {
 
 // BuildSeb builds bin/seb.
 func BuildSeb(ctx context.Context) error {
-	s := Step{Args: []string{"go", "build", "-trimpath", "-ldflags", "-X main.version=" + Version(ctx), "-o", "bin/seb", "./cmd/seb"}}
+	s := Step{Args: []string{"go", "build", "-ldflags", "-X main.version=" + Version(ctx), "-o", "bin/seb", "./cmd/seb"}}
 	return s.Run(ctx)
 }
 
@@ -167,7 +167,7 @@ func BuildSebBench(ctx context.Context) error {
 		stamp = "-buildvcs=false"
 	}
 	s := Step{Dir: "bench", Args: []string{
-		"go", "build", "-trimpath", stamp, "-ldflags", "-X main.version=" + version, "-o", "../bin/seb-bench", "./cmd/seb-bench",
+		"go", "build", stamp, "-ldflags", "-X main.version=" + version, "-o", "../bin/seb-bench", "./cmd/seb-bench",
 	}}
 	return s.Run(ctx)
 }

@@ -3,6 +3,7 @@ package tidy
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,4 +43,18 @@ func TestContinuousIntegrationRunsTheTestCommand(t *testing.T) {
 	}
 	info := must.Get(os.Stat(filepath.Join(root, ".ci/run")))(t)
 	check.Equalf(t, info.Mode()&0o111, 0o111, ".ci/run has mode %v: not executable", info.Mode())
+}
+
+// TestBuildFlagsAreOneSet: with trimmed paths the go command compiles all 450 packages again that go run
+// and go test have in the cache. Releases have it, and builds of other versions in folders of their own.
+func TestBuildFlagsAreOneSet(t *testing.T) {
+	flag, released := "-trim"+"path", []string{"packaging/", "test/cmd/release/", "test/cmd/upgrade/"}
+	for name, text := range loadRepository(t).files {
+		if filepath.Ext(name) != ".go" && filepath.Base(name) != "Makefile" || !strings.Contains(string(text), flag) {
+			continue
+		}
+		if !slices.ContainsFunc(released, func(dir string) bool { return strings.HasPrefix(name, dir) }) {
+			t.Errorf("%s builds with %s", name, flag)
+		}
+	}
 }

@@ -82,7 +82,7 @@ func (o *options) measure(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if o.place.program == "" {
-		if o.place.program, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+		if o.place.program, err = testenv.Build(dir); err != nil {
 			return err
 		}
 	}

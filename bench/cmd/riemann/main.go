@@ -101,7 +101,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	}
 	p := place{options: o, dir: dir}
 	if p.seb = o.program; p.seb == "" {
-		if p.seb, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+		if p.seb, err = testenv.Build(dir); err != nil {
 			return err
 		}
 	}
