@@ -1,7 +1,7 @@
 // Every expression of test/driplangtest/cases.json in the builder: drawn without a fault, and stored as it was. What is not
 // valid, or what triggers refuse, is shown as such.
 import { readFileSync } from "node:fs";
-import { blank, boxes, button, kept, parse } from "../builder.mjs";
+import { blank, boxes, button, kept, panel, parse } from "../builder.mjs";
 
 export const name = "builder-expressions";
 
@@ -25,6 +25,22 @@ export async function run(t) {
     seen[put.status < 300 ? "stored" : "refused"]++;
   }
   for (const [what, n] of Object.entries(seen)) t.ok(n > 1, `${n} expressions are ${what}`);
+  await numbers(t);
+}
+
+/** numbers edits a trigger with numbers that JavaScript rounds: an edit beside them keeps them. */
+async function numbers(t) {
+  const where = "[id = 12345678901234567890 AND ratio = 0.30000000000000000001 AND huge < 1e+400 AND n = 5]", { page } = t;
+  await t.api("PUT", "/triggers/x-numbers", { expr: "a" + where, topic: "x-events", status: "paused" });
+  await t.open("#/triggers/x-numbers?edit=yes");
+  await boxes(t).first().focus();
+  await page.keyboard.press("Enter");
+  await panel(t).getByRole("combobox", { name: "Event" }).fill("b");
+  await panel(t).getByLabel("Value").nth(3).fill("6.00000000000000000001");
+  await t.picture("builder-numbers");
+  await button(t, "Save as draft").click();
+  await page.getByText(/^Stored as a draft/).waitFor();
+  t.equal((await t.api("GET", "/triggers/x-numbers")).json.text, "b" + where.replace("= 5", "= 6.00000000000000000001"), "the numbers after an edit");
 }
 
 /** shown checks that the drawing has the whole expression, and no fault. */

@@ -196,6 +196,7 @@ async function hostileValues(t) {
   await put({ key: "gone", value: null });
   await put({ key: "", value: "" });
   await put({ value: JSON.stringify({ event: "login", entity_id: hostile }) });
+  await lookAlikes(t);
   await t.open(`#/topics/${odd}/records`);
   const table = page.getByRole("table", { name: `Records of ${odd}` });
   await t.until(async () => await table.count() && await table.getByRole("link").count() === 6, "six records");
@@ -214,6 +215,25 @@ async function hostileValues(t) {
   await t.axe("hostile values");
   t.equal(await page.locator("main img, main script").count(), 0, "markup of values in the page");
   t.ok((await page.title()).includes("Seb"), "the title is the page's");
+}
+
+/** lookAlikes: no key, an empty one, bytes and the time 0 do not look as a text that has the same letters. */
+async function lookAlikes(t) {
+  const topic = "records-alike", put = r => t.api("POST", `/records?topic-name=${topic}`, JSON.stringify(r), { "Content-Type": "application/json" });
+  const pairs = [
+    [{ value: "v" }, { key: "none", value: "v" }], [{ key: "", value: "v" }, { key: "empty", value: "v" }], [{ key_base64: "/wBr", value: "v" }, { key: "/wBr", value: "v" }],
+    [{ key: "k", value: "" }, { key: "k", value: "empty" }], [{ key: "k", value: null }, { key: "k", value: "tombstone" }],
+    [{ key: "k", value_base64: "/wA=" }, { key: "k", value: "ff 00" }],
+  ];
+  for (const r of pairs.flat()) await put({ ...r, timestamp: 0 });
+  await t.open(`#/topics/${topic}/records?from=oldest`);
+  const rows = t.page.getByRole("table", { name: `Records of ${topic}` }).getByRole("row");
+  await t.until(async () => await rows.count() === 1 + 2 * pairs.length, "all records");
+  const looks = await rows.evaluateAll(all => all.slice(1).map(row => [...row.cells].slice(2).map(c => c.innerHTML).join("|")));
+  t.equal(new Set(looks).size, looks.length, `different records look different: ${looks.join(" ")}`);
+  t.equal(await rows.nth(1).locator("time").getAttribute("datetime"), "1970-01-01T00:00:00.000Z", "the time 0");
+  await t.axe("records that look alike");
+  await t.picture("records-alike");
 }
 
 async function largeValues(t) {

@@ -76,17 +76,33 @@ export function curl(path: string, query?: Query): string {
   return `curl -H "Authorization: Bearer $KEY" '${apiAddress(path, query)}'`;
 }
 
-/** parse reads JSON. Whole numbers that a JavaScript number cannot hold become a bigint. */
+/** Exact is a number of JSON that a JavaScript number would change. */
+export class Exact {
+  constructor(readonly source: string) {}
+  toString(): string { return this.source; }
+}
+
+// decimal returns the same text for equal numbers.
+function decimal(text: string): string {
+  const [, sign, whole, fraction = "", exponent = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? ["", "", text];
+  const digits = (whole + fraction).replace(/^0+/, ""), all = digits.replace(/0+$/, "");
+  return all && `${sign}${all}e${BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - all.length)}`;
+}
+
+/** parse reads JSON. A number that a JavaScript number cannot hold becomes a bigint, or an Exact if it is not written as a whole one. */
 export function parse(text: string): any {
-  return JSON.parse(text, ((_: string, value: unknown, context?: { source?: string }) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && context?.source && /^-?\d+$/.test(context.source)
-      ? BigInt(context.source) : value) as (key: string, value: unknown) => unknown);
+  return JSON.parse(text, ((_: string, value: unknown, context?: { source?: string }) => {
+    const source = context?.source;
+    if (typeof value !== "number" || !source) return value;
+    if (/^-?\d+$/.test(source)) return Number.isSafeInteger(value) ? value : BigInt(source);
+    return decimal(String(value)) === decimal(source) ? value : new Exact(source);
+  }) as (key: string, value: unknown) => unknown);
 }
 
 /** stringify is the reverse of parse. */
 export function stringify(value: unknown, indent?: number): string {
   const raw = (JSON as unknown as { rawJSON?: (text: string) => unknown }).rawJSON;
-  return JSON.stringify(value, (_, v) => typeof v === "bigint" ? (raw ? raw(String(v)) : Number(v)) : v, indent);
+  return JSON.stringify(value, (_, v) => typeof v === "bigint" || v instanceof Exact ? (raw ? raw(String(v)) : Number(String(v))) : v, indent);
 }
 
 /** send sends a request with the session and returns the answer. Errors: Problem, AbortError. */

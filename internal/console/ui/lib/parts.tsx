@@ -134,7 +134,7 @@ export function Table<T>({ caption, rows, columns, keyOf, selected }: {
 
 /** When shows a time of the log: local, with UTC as the tooltip. */
 export function When({ t }: { t?: string | number }) {
-  return t ? <time dateTime={utcTime(t)} title={utcTime(t) + " (UTC)"}>{localTime(t)}</time> : <>–</>;
+  return t || t === 0 ? <time dateTime={utcTime(t)} title={utcTime(t) + " (UTC)"}>{localTime(t)}</time> : <>–</>;
 }
 
 /** Ago shows how long ago a time was or will be, with the time as the tooltip. */

@@ -3,7 +3,7 @@
 import { call, type Int } from "./api";
 
 /** Partition is a partition of a topic. Offsets from start_offset up to next_offset can be read. */
-export interface Partition { partition: number; start_offset: Int; next_offset: Int; latest_commit_at: string; records: Int; bytes: Int }
+export interface Partition { partition: number; start_offset: Int; next_offset: Int; latest_commit_at?: string; records: Int; bytes: Int }
 
 /** Topic is an answer of GET /topic. settings has those that were set. */
 export interface Topic { name: string; id: string; settings: Record<string, string>; partitions: Partition[] }
@@ -16,13 +16,7 @@ export function topicOf(name: string, signal?: AbortSignal): Promise<Topic> {
 /** sum adds 64-bit numbers. */
 export function sum(all: readonly Int[]): bigint { return all.reduce<bigint>((a, b) => a + BigInt(b), 0n); }
 
-/** never is the time of the last write to a partition without one. */
-const never = "0001-01-01T00:00:00Z";
-
-/** written is the time of the newest commit to a partition; undefined: there is none. */
-export function written(p: Partition): string | undefined { return p.latest_commit_at === never ? undefined : p.latest_commit_at; }
-
 /** lastWrite is the time of the newest commit to a topic; undefined: there is none. */
 export function lastWrite(t: Topic): string | undefined {
-  return t.partitions.map(written).reduce((a, b) => b && (!a || b > a) ? b : a, undefined);
+  return t.partitions.map(p => p.latest_commit_at).reduce<string | undefined>((a, b) => b && (!a || b > a) ? b : a, undefined);
 }

@@ -2,6 +2,7 @@
 // that a large value opens at once.
 
 import { useMemo, useState } from "preact/hooks";
+import { Exact } from "./api";
 import { Button, Note } from "./parts";
 import { bytes as size, count } from "./format";
 
@@ -21,10 +22,7 @@ export function ofBytes(data: Uint8Array): Value {
 // A tree of more text than this takes seconds to parse.
 const treeMax = 8 << 20;
 
-/** Exact is a number of JSON that JavaScript would print differently, such as 1.0 or 2^60. */
-class Exact { constructor(readonly source: string) {} }
-
-/** jsonOf parses JSON with the numbers as they are written; undefined: it is no object or array. */
+/** jsonOf parses JSON with the numbers as they are written, such as 1.0 or 2^60; undefined: it is no object or array. */
 export function jsonOf(text: string | undefined): object | undefined {
   if (text === undefined || text.length > treeMax || !/^\s*[[{]/.test(text)) return undefined;
   try {

@@ -14,9 +14,13 @@ import { jsonOf, ofBytes, ofText, ValueView, type Value } from "../../lib/value"
 const shownMax = 1 << 20;
 
 /** Key shows a key as text, or as base64 if it is not UTF-8. */
-export function Key({ r }: { r: { key?: string | null; key_base64?: string } }) {
-  if (r.key_base64 !== undefined) return <code title="Base64: the key is not UTF-8">{r.key_base64}</code>;
-  return r.key === null || r.key === undefined ? <span class="dim">–</span> : <bdi class="mono">{r.key || "(empty)"}</bdi>;
+export function Key({ r }: { r: { key?: string | null; key_base64?: string } }) { return <Line text={r.key} base64={r.key_base64} none="none" />; }
+
+/** Line shows text or bytes in one line. What is no text has a word beside it that a text cannot have. */
+function Line({ text, base64, none }: { text?: string | null; base64?: string; none: string }) {
+  if (base64 !== undefined) return <><span class="mark">base64</span><code>{base64}</code></>;
+  if (text) return <bdi class="mono">{text}</bdi>;
+  return <span class="mark">{text === "" ? "empty" : none}</span>;
 }
 
 /** revealed is the topic whose secret values the person asked for. */
@@ -75,8 +79,7 @@ function Shown({ topic, at, r, keys, hidden }: { topic: string; at: string; r: R
 }
 
 function Headers({ r }: { r: Rec }) {
-  return <ul class="plain">{r.headers!.map((h, i) => <li key={i}><bdi class="mono">{h.key}</bdi>: {h.value_base64 !== undefined
-    ? <code title="Base64: the value is not UTF-8">{h.value_base64}</code> : h.value === null || h.value === undefined ? <span class="dim">null</span> : <bdi class="mono">{h.value}</bdi>}</li>)}</ul>;
+  return <ul class="plain">{r.headers!.map((h, i) => <li key={i}><bdi class="mono">{h.key}</bdi>: <Line text={h.value} base64={h.value_base64} none="null" /></li>)}</ul>;
 }
 
 function CopyValue({ value, cut }: { value: Value; cut: boolean }) {

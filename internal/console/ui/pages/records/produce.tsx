@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { call, parse, stringify, type Int, type Problem } from "../../lib/api";
+import { call, stringify, type Int, type Problem } from "../../lib/api";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Choice, Empty, Failure, Field, Loading, Note, Text, When } from "../../lib/parts";
 import { entityOf, place, recordAt, type Header, type Rec } from "../../lib/records";
@@ -65,7 +65,7 @@ function useSend(fields: readonly string[], send: () => Promise<Sent>) {
 
 function EventForm({ topic, from }: { topic: string; from?: string }) {
   const [event, set] = useState(() => {
-    const before = from === undefined ? undefined : parse(from) as { event: string; entity_id: string; data?: unknown };
+    const before = from === undefined ? undefined : jsonOf(from) as { event: string; entity_id: string; data?: unknown };
     return { name: before?.event ?? "", entity: before?.entity_id ?? route.value.query.entity ?? "", data: before?.data ? stringify(before.data) : "" };
   });
   const send = useSend(["event", "entity_id", "data"], () =>

@@ -133,9 +133,10 @@ function Preview({ r, hidden }: { r: Rec; hidden?: boolean }) {
   if (hidden) return <span class="dim">hidden</span>;
   if (r.value_base64 !== undefined) {
     const data = bytesOf(r.value_base64);
-    return <><span class="size">{bytes(r.value_bytes ?? data.length)}</span><span class="mono" title="Bytes that are not UTF-8">{Array.from(data.subarray(0, 24), b => b.toString(16).padStart(2, "0")).join(" ")}</span></>;
+    return <><span class="size">{bytes(r.value_bytes ?? data.length)}</span><span class="mark">bytes</span><span class="mono">{Array.from(data.subarray(0, 24), b => b.toString(16).padStart(2, "0")).join(" ")}</span></>;
   }
-  if (r.value === null || r.value === undefined) return <span class="dim">no value (tombstone)</span>;
+  if (r.value === null || r.value === undefined) return <span class="mark">tombstone</span>;
+  if (r.value === "") return <span class="mark">empty</span>;
   return <>{r.value_bytes !== undefined && <span class="size">{bytes(r.value_bytes)}</span>}<span class="mono" dir="auto">{r.value.slice(0, 300)}</span></>;
 }
 

@@ -6,7 +6,7 @@ import { bytes, count } from "../../lib/format";
 import { useAction, type Loaded } from "../../lib/load";
 import { announce, Button, Card, Confirm, Loading, Table, Text, When } from "../../lib/parts";
 import { may, session } from "../../lib/session";
-import { sum, written, type Partition, type Topic } from "../../lib/topics";
+import { sum, type Partition, type Topic } from "../../lib/topics";
 
 export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const [trimmed, trim] = useState<Partition>();
@@ -20,7 +20,7 @@ export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic>
         { name: "End offset", num: true, cell: p => count(p.next_offset) },
         { name: "Records", num: true, cell: p => count(p.records) },
         { name: "Size", num: true, cell: p => bytes(p.bytes) },
-        { name: "Last write", cell: p => <When t={written(p)} /> },
+        { name: "Last write", cell: p => <When t={p.latest_commit_at} /> },
         ...canTrim ? [{ name: "Trim", cell: (p: Partition) => p.start_offset !== p.next_offset && <Button kind="quiet" aria-label={`Trim partition ${p.partition}`} onClick={() => trim(p)}>Trim</Button> }] : [],
       ]} />
       <p class="hint">Offsets from the start up to the end can be read; the next record gets the end offset.

@@ -1,7 +1,7 @@
 // The conditions on the data of an event.
 
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
-import { parse } from "../../../lib/api";
+import { Exact, parse } from "../../../lib/api";
 import { Button, Choice, Text } from "../../../lib/parts";
 import { Typed, type EventName } from "./panel";
 import type { Comparison, Filter, Value } from "./tree";
@@ -64,13 +64,13 @@ function Condition(p: One) {
 const kinds = [["string", "text"], ["number", "number"], ["boolean", "yes or no"], ["null", "nothing"]] as const;
 
 /** kindOf is the kind of a value, as the broker names the types of properties. */
-function kindOf(v: Value): string { return v === null ? "null" : typeof v === "bigint" ? "number" : typeof v; }
+function kindOf(v: Value): string { return v === null ? "null" : typeof v === "bigint" || v instanceof Exact ? "number" : typeof v; }
 
 function ofKind(kind: string, old: Value): Value {
   return kind === "string" ? String(old ?? "") : kind === "number" ? isNumber(String(old)) ? parse(String(old)) : 0 : kind === "boolean" || null;
 }
 
-const isNumber = (text: string) => /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text) && Number.isFinite(Number(text));
+const isNumber = (text: string) => /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text);
 
 /** Is edits a comparison. */
 function Is({ f, not, list, pointer, faults, properties, onEdit }: Omit<One, "f"> & { f: Extract<Filter, { property: string }>; not: boolean }) {

@@ -1,11 +1,13 @@
 // The model of the builder: an expression in driplang's JSON form, and nothing else. Each edit is a
 // function of a tree and the path of a box; it returns the new tree and the box to select.
 
+import type { Exact } from "../../../lib/api";
+
 /** Comparison compares a property or a count. */
 export type Comparison = "=" | "!=" | "<" | "<=" | ">" | ">=";
 
 /** Value is a constant in a filter. */
-export type Value = string | number | bigint | boolean | null;
+export type Value = string | number | bigint | Exact | boolean | null;
 
 /** Filter is a condition on the data of an event. */
 export type Filter = { property: string; is: Comparison; value: Value } | { and: Filter[] } | { or: Filter[] } | { not: Filter };
