@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 )
 
@@ -55,6 +56,8 @@ const (
 //   - half of a surrogate pair, which would become another character;
 //   - more than DepthMax levels.
 //
+// Times are those of [Time].
+//
 // A field with the tag `input:"data"` is a client's data: it may have repeated members and halves of
 // surrogate pairs, because data is stored as it is. Errors: *Fault.
 func JSON(text []byte, v any, nulls Nulls) error {
@@ -70,7 +73,7 @@ func JSON(text []byte, v any, nulls Nulls) error {
 	if err := w.value(reflect.TypeOf(v).Elem(), place{}, 0); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := json.Unmarshal(w.canonical(), v); err != nil {
 		return &Fault{Reason: strings.TrimPrefix(err.Error(), "json: "), Err: err}
 	}
 	return nil
@@ -104,6 +107,27 @@ type walk struct {
 	dec     *json.Decoder
 	nulls   Nulls
 	members map[reflect.Type]map[string]reflect.StructField // by type and name
+	times   []timeText
+}
+
+// timeText is a time in the text, and its form that package time reads.
+type timeText struct {
+	from, to int
+	text     []byte
+}
+
+// canonical returns the text with its times in the form that package time reads.
+func (w *walk) canonical() []byte {
+	if len(w.times) == 0 {
+		return w.text
+	}
+	var out []byte
+	done := 0
+	for _, t := range w.times {
+		out = append(append(out, w.text[done:t.from]...), t.text...)
+		done = t.to
+	}
+	return append(out, w.text[done:]...)
 }
 
 // place is a member in the text.
@@ -153,6 +177,7 @@ func (w *walk) next() (token json.Token, text []byte, err error) {
 }
 
 var (
+	timeType        = reflect.TypeFor[time.Time]()
 	rawMessage      = reflect.TypeFor[json.RawMessage]()
 	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
@@ -173,6 +198,9 @@ func (w *walk) value(t reflect.Type, at place, depth int) error {
 	case token == nil && w.nulls == NoNull && t != nil && t.Kind() != reflect.Pointer:
 		return at.fault("must not be null; leave it out")
 	}
+	if t == timeType && token != nil {
+		return w.time(token, text, at)
+	}
 	var own reflect.Type // decodes its text itself
 	if t != nil && (reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)) {
 		own, t = t, nil
@@ -192,6 +220,21 @@ func (w *walk) value(t reflect.Type, at place, depth int) error {
 		}
 	}
 	return err
+}
+
+// time reads a time, which was the last token.
+func (w *walk) time(token json.Token, text []byte, at place) error {
+	value, ok := token.(string)
+	if !ok {
+		return at.fault("%s", wrongKind(reflect.TypeFor[string](), token, text, nil))
+	}
+	moment, err := Time(value)
+	if err != nil {
+		return at.fault("%v", err)
+	}
+	end := int(w.dec.InputOffset())
+	w.times = append(w.times, timeText{end - len(text), end, moment.AppendFormat(nil, `"`+time.RFC3339Nano+`"`)})
+	return nil
 }
 
 func scalar(t reflect.Type, token json.Token, text []byte, at place) error {

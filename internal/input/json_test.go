@@ -62,7 +62,9 @@ func TestJSONFaultsNameTheMember(t *testing.T) {
 		`{"count":1.5}`:                                  "count: want a whole number, given 1.5",
 		`{"count":2147483648}`:                           "count: want a whole number, given 2147483648",
 		`{"count":"1"}`:                                  "count: want a whole number, given a JSON string",
-		`{"at":"noon"}`:                                  `at: parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"`,
+		`{"at":"noon"}`:                                  `at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "noon"`,
+		`{"at":"2026-01-01T00:00:00+24:00"}`:             `at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "2026-01-01T00:00:00+24:00"`,
+		`{"at":5}`:                                       "at: want a string, given a JSON number",
 		`{"name":null}`:                                  "name: must not be null; leave it out",
 		`{"rules":[null]}`:                               "rules[0]: must not be null; leave it out",
 		`{"at":null,"raw":null}`:                         "",
@@ -90,6 +92,21 @@ func TestJSONFaultsNameTheMember(t *testing.T) {
 	b := body{hidden: "kept"}
 	check.NoErrorf(t, input.JSON([]byte(`{"plan":"p","name":null,"rules":null}`), &b, input.NullIsAbsent), "null is absent")
 	check.Equalf(t, b.Plan+b.hidden, "pkept", "plan")
+}
+
+func TestJSONReadsTimes(t *testing.T) {
+	type times struct {
+		At   time.Time            `json:"at"`
+		List []*time.Time         `json:"list"`
+		By   map[string]time.Time `json:"by"`
+		Raw  json.RawMessage      `json:"raw"`
+	}
+	var all times
+	const text = `{"raw":"2016-12-31t00:00:00z", "at" : "2016-12-31t23:59:60z","list":[null,"\u0032026-01-01T00:00:00.5+01:00"],"by":{"x":"2026-01-01t00:00:00Z"}}`
+	check.NoErrorf(t, input.JSON([]byte(text), &all, input.NullIsAbsent), "times")
+	check.Equalf(t, string(all.Raw), `"2016-12-31t00:00:00z"`, "raw")
+	check.Equalf(t, all.At.String()+all.List[1].UTC().String()+all.By["x"].String(),
+		"2017-01-01 00:00:00 +0000 UTC2025-12-31 23:00:00.5 +0000 UTC2026-01-01 00:00:00 +0000 UTC", "times")
 }
 
 func TestLines(t *testing.T) {
