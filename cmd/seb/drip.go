@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,15 +83,11 @@ func (x *expression) warned(cmd *cobra.Command, args []string) (driplang.Expr, e
 
 // readExpression reads an expression, with a limit above the longest valid one.
 func readExpression(cmd *cobra.Command, name string) (string, error) {
-	in := cmd.InOrStdin()
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		in = f
+	in, err := openInput(cmd.InOrStdin(), name)
+	if err != nil {
+		return "", err
 	}
+	defer in.Close()
 	text, err := input.ReadText(in, 2*driplang.MaxJSON)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
@@ -344,15 +339,11 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 	if name == "-" && f.expression.file == "-" {
 		return nil, usageError{errors.New("--file: the expression and the events cannot both come from stdin")}
 	}
-	var in io.Reader = cmd.InOrStdin()
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
+	in, err := openInput(cmd.InOrStdin(), name)
+	if err != nil {
+		return nil, err
 	}
+	defer in.Close()
 	err = q.ReadEvents(in, f.entity)
 	var fault *explain.Fault
 	switch {

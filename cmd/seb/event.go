@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,15 +107,11 @@ func (f *eventFlags) event(args []string) (client.Event, error) {
 // sendFile sends the events of the file in chunks, one request after the other, so that the events
 // of an entity keep their order.
 func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) error {
-	var in io.Reader = cmd.InOrStdin()
-	if f.file != "-" {
-		file, err := os.Open(f.file)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in = file
+	in, err := openInput(cmd.InOrStdin(), f.file)
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	lines := &eventLines{lines: input.NewLines(in, eventLineMax)}
 	return f.remote.with(cmd, func(c *client.Client) error {
 		stored, err := lines.send(cmd.Context(), func(ctx context.Context, events []client.Event) error {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 
@@ -40,6 +42,23 @@ func annotate(cmd *cobra.Command, flags []string, key string, values []string) {
 			panic(err) // a flag without this name
 		}
 	}
+}
+
+// openInput opens a file of the command line; - is stdin. A file that cannot be read is an error in
+// the command line.
+func openInput(stdin io.Reader, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		_ = f.Close()
+		return nil, usageError{fmt.Errorf("%s: a folder, want a file", name)}
+	}
+	return f, nil
 }
 
 // checkFlags returns an error if the command line has a flag without an effect, or a number that is

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,15 +112,15 @@ func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() nu
 		}
 		return madeUp(p.recordSize, p.count), none, nil
 	}
-	in := cmd.InOrStdin()
-	if len(args) > 1 && args[1] != "-" {
-		f, err := os.Open(args[1])
-		if err != nil {
-			return nil, nil, err
-		}
-		return p.lines(f), f.Close, nil
+	name := "-"
+	if len(args) > 1 {
+		name = args[1]
 	}
-	return p.lines(in), none, nil
+	in, err := openInput(cmd.InOrStdin(), name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.lines(in), in.Close, nil
 }
 
 // lineMax bounds the bytes of a line: the largest record, with room for escapes in JSON.

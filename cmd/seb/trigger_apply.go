@@ -59,7 +59,7 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(wanted) == 0 {
-		return fmt.Errorf("no .yaml, .yml or .json files in %s", strings.Join(f.files, ", "))
+		return usageError{fmt.Errorf("no .yaml, .yml or .json files in %s", strings.Join(f.files, ", "))}
 	}
 	return f.remote.with(cmd, func(c *client.Client) error {
 		present, err := c.Triggers(cmd.Context())
@@ -86,7 +86,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err
+			return nil, usageError{err}
 		}
 		if !info.IsDir() {
 			names = append(names, path)

@@ -39,13 +39,12 @@ type trigger struct {
 // extension.
 func readTrigger(in io.Reader, name string) (t trigger, err error) {
 	base := filepath.Base(name)
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return t, err
-		}
-		defer f.Close()
-		in = f
+	file, err := openInput(in, name)
+	if err != nil {
+		return t, err
+	}
+	defer file.Close()
+	if in = file; name != "-" {
 		t.ID = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	text, err := input.ReadText(in, triggerFileMax)

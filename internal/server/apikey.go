@@ -24,7 +24,7 @@ func (s *Server) findKey() (err error) {
 	}
 	if s.keyFile = s.cfg.HTTP.APIKeyFile; s.keyFile != "" {
 		if s.key, err = ReadKey(s.keyFile); err != nil {
-			return fmt.Errorf("--http-api-key-file: %w", err)
+			return config.Faults{fmt.Errorf("--http-api-key-file: %w", err)}
 		}
 		return nil
 	}
@@ -55,7 +55,7 @@ func (s *Server) checkKey() {
 	own := s.cfg.HTTP.APIKeyFile == ""
 	if info, err := os.Lstat(s.keyFile); own && err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		s.log.Warn("API key file is a symbolic link, which Seb never creates", "file", s.keyFile,
-			"hint", fmt.Sprintf("cp %[1]s %[1]s.new && chmod 600 %[1]s.new && mv %[1]s.new %[1]s", s.keyFile))
+			"hint", fmt.Sprintf("cp %[1]s %[2]s && chmod 600 %[2]s && mv %[2]s %[1]s", config.ShellQuote(s.keyFile), config.ShellQuote(s.keyFile+".new")))
 	}
 	s.warnReadable("API key file", s.keyFile)
 }
@@ -63,7 +63,7 @@ func (s *Server) checkKey() {
 // warnReadable warns about a file that other users can read or write.
 func (s *Server) warnReadable(what, file string) {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&^0o600 != 0 {
-		s.log.Warn(what+" is accessible to other users", "file", file, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "hint", "chmod 600 "+file)
+		s.log.Warn(what+" is accessible to other users", "file", file, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "hint", "chmod 600 "+config.ShellQuote(file))
 	}
 }
 
