@@ -114,7 +114,7 @@ func TestFixedConfigs(t *testing.T) {
 	}
 	want := map[string]string{
 		"num.partitions": "4", "auto.create.topics.enable": "true", "default.replication.factor": "1", "message.max.bytes": "1048588",
-		"log.retention.ms": "-1", "node.id": "1",
+		"log.retention.ms": "-1", "node.id": "1", "advertised.listeners": "SASL_PLAINTEXT://" + s.addr,
 	}
 	for _, c := range got[0].Configs {
 		if value, ok := want[c.Key]; ok && c.MaybeValue() != value {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 
@@ -111,9 +112,13 @@ var groupConfigs = []fixed{{"consumer.heartbeat.interval.ms", kindInt, "5000"}, 
 
 // brokerConfigs are the configs of Kafka brokers that tools look for, with Seb's values. Those of
 // topics are the defaults.
-func (s *Server) brokerConfigs() []fixed {
-	topics := state.Resolve(nil)
+func (s *session) brokerConfigs() []fixed {
+	topics, listener, address := state.Resolve(nil), "SASL_PLAINTEXT", s.host()
+	if s.secured != nil {
+		listener = "SASL_SSL"
+	}
 	return []fixed{
+		{"advertised.listeners", kindList, fmt.Sprintf("%s://%s", listener, net.JoinHostPort(address.host, strconv.Itoa(int(address.port))))},
 		{"auto.create.topics.enable", kindBool, strconv.FormatBool(s.b.AutoCreates())},
 		{"broker.id", kindInt, strconv.Itoa(int(s.nodeID()))},
 		{"compression.type", kindString, "producer"},

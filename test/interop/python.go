@@ -43,21 +43,25 @@ func needs(name, purpose string) (string, error) {
 // pip installs a package from PyPI as a wheel, with additional options of pip install. If python3
 // has no pip, it uses Debian's.
 func pip(ctx context.Context, path, name, what string, args ...string) (dir string, err error) {
+	return testenv.Install("interop/"+name, what+" from PyPI", func(dir string) error {
+		return runPip(ctx, path, append([]string{"install", "--only-binary", ":all:", "--target", dir}, args...)...)
+	})
+}
+
+// runPip runs a command of pip without dependencies.
+func runPip(ctx context.Context, path string, args ...string) error {
 	env := os.Environ()
 	if _, err := testenv.Command(ctx, ".", path, "-m", "pip", "--version"); err != nil {
 		unpacked, err := testenv.Debian(ctx, "python3-pip")
 		if err != nil {
-			return "", err
+			return err
 		}
 		env = append(env, "PYTHONPATH="+filepath.Join(unpacked, "usr/lib/python3/dist-packages"))
 	}
-	return testenv.Install("interop/"+name, what+" from PyPI", func(dir string) error {
-		all := append([]string{"-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--target", dir}, args...)
-		c := exec.CommandContext(ctx, path, all...)
-		c.Env = env
-		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("pip (needs PyPI or a configured mirror): %w: %s", err, out)
-		}
-		return nil
-	})
+	c := exec.CommandContext(ctx, path, append([]string{"-m", "pip", args[0], "-q", "--disable-pip-version-check", "--no-deps"}, args[1:]...)...)
+	c.Env = env
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("pip (needs PyPI or a configured mirror): %w: %s", err, out)
+	}
+	return nil
 }
