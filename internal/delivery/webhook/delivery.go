@@ -37,7 +37,7 @@ type Delivery struct {
 	FrequencyCap *Frequency `json:"frequency_cap,omitempty"`
 	// Retries are the delays between attempts, such as "5s", "30m" or "1d". nil means those of
 	// DefaultBackoff, an empty list a single attempt.
-	Retries []string `json:"retries,omitempty"`
+	Retries []string `json:"retries,omitzero"`
 
 	secretFaults []error // of invalid secrets
 }

@@ -50,6 +50,10 @@ func TestDeliveryDefaults(t *testing.T) {
 		if err != nil || len(plan.Backoff.Delays) != attempts || plan.Rules != (webhook.Rules{}) {
 			t.Errorf("%s: %+v, %v", text, plan, err)
 		}
+		shown := string(must.Get(json.Marshal(d))(t))
+		if none := attempts == 1; strings.Contains(shown, `"retries":[]`) != none || strings.Contains(shown, "retries") != none {
+			t.Errorf("%s is shown as %s", text, shown)
+		}
 	}
 }
 

@@ -126,9 +126,13 @@ async function change(t) {
   t.equal(await page.getByLabel("Secrets, one a line").inputValue(), "", "the secrets in the form");
   await page.getByLabel("Send to").selectOption("topic");
   await page.getByLabel("Topic of the messages").fill("t-mails");
-  await page.getByLabel("Waits between attempts").fill("");
+  await page.getByLabel("Waits between attempts").fill("none");
   await save(t, 4);
-  t.equal((await get(t, "/triggers/t-no-x")).deliver, { topic: "t-mails" }, "the delivery");
+  t.equal((await get(t, "/triggers/t-no-x")).deliver, { topic: "t-mails", retries: [] }, "the delivery");
+  await t.open("#/triggers");
+  await t.open("#/triggers/t-no-x?edit=yes");
+  await page.getByLabel("Send to").selectOption("topic");
+  t.equal(await page.getByLabel("Waits between attempts").inputValue(), "none", "a single attempt is not the default");
 }
 
 async function list(t) {

@@ -24,7 +24,7 @@ export function targetOf(d: Delivery | undefined): Target {
   };
   return {
     kind: d ? "keep" : "", url, secrets: "", headers: Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join("\n"), template, type: content_type,
-    retries: retries ? retries.join(", ") : "", to: topic, from: quiet?.from ?? "", till: quiet?.to ?? "", zone: quiet?.zone ?? "", cap: cap ? String(cap.count) : "", per: cap?.per ?? "",
+    retries: retries ? retries.join(", ") || "none" : "", to: topic, from: quiet?.from ?? "", till: quiet?.to ?? "", zone: quiet?.zone ?? "", cap: cap ? String(cap.count) : "", per: cap?.per ?? "",
     more: Object.keys(rest).length ? stringify(rest, 2) : "",
   };
 }
