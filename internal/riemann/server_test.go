@@ -282,6 +282,26 @@ func TestPartitionsAndCompression(t *testing.T) {
 	}
 }
 
+// TestMaxBatchBytes: an event above the topic's max-batch-bytes is refused with the limit, and many
+// small ones are stored in batches up to it.
+func TestMaxBatchBytes(t *testing.T) {
+	s := start(t)
+	spec := broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000"}}
+	must.Get(s.b.CreateTopic(t.Context(), DefaultTopic, spec))(t)
+	p := s.dial()
+	if a := p.ask(named("h", "s", attr("text", strings.Repeat("x", 1000)))); a.ok || !strings.Contains(a.fault, "max-batch-bytes of topic events is 1000") {
+		t.Errorf("%+v", a)
+	}
+	var m []byte
+	for i := range 100 {
+		m = append(m, numbered(i)...)
+	}
+	if a := p.ask(m); !a.ok {
+		t.Fatalf("%+v", a)
+	}
+	check.Equalf(t, len(s.values(DefaultTopic)), 100, "records")
+}
+
 // TestListenerToken: clients act with the token of the listener. Without a right they are refused,
 // which is in the audit topic, and when it is revoked they are disconnected.
 func TestListenerToken(t *testing.T) {
