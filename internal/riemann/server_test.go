@@ -289,7 +289,7 @@ func TestMaxBatchBytes(t *testing.T) {
 	spec := broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000"}}
 	must.Get(s.b.CreateTopic(t.Context(), DefaultTopic, spec))(t)
 	p := s.dial()
-	if a := p.ask(named("h", "s", attr("text", strings.Repeat("x", 1000)))); a.ok || !strings.Contains(a.fault, "max-batch-bytes of topic events is 1000") {
+	if a := p.ask(named("h", "s", attr("text", strings.Repeat("x", 1000)))); a.ok || !strings.Contains(a.fault, "max-batch-bytes of topic riemann is 1000") {
 		t.Errorf("%+v", a)
 	}
 	var m []byte
