@@ -30,8 +30,8 @@ func newServe() *cobra.Command {
 		Short:   "Start a broker",
 		Long: `Starts a broker on a bucket and serves until it gets SIGTERM or SIGINT. It then stores and acknowledges the received records
 and exits. It needs only the bucket: on another machine with an empty disk it continues where the last broker stopped. A second
-broker on the same bucket is a standby that takes over by itself, if the two reach each other (--advertise, --http-address).
-Otherwise it takes over at its start, and the first one exits with code 3.`,
+broker on the same bucket is a standby that takes over by itself. On another machine the two must reach each other (--advertise,
+--http-address). Otherwise it takes over when the first one has committed nothing for a minute, and that one exits with code 3.`,
 		Example: "  seb serve\n  seb serve --bucket 's3://events/prod?region=eu-central-1'\n  seb serve --bucket 's3://test?endpoint=http://127.0.0.1:7070&region=us-east-1&path-style=true'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

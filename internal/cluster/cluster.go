@@ -21,7 +21,7 @@ type Run = state.Run
 type Registration struct {
 	Run       Run
 	Name      string   // for people: the host name
-	Addresses []string // host:port that other brokers dial; none: no other machine reaches this run
+	Addresses []string // host:port that brokers on other machines dial; none: they do not reach this run
 	URL       string   // of the HTTP API, for clients and forwarded requests
 	Kafka     string   // host:port for Kafka clients, or ""
 	KafkaID   int32    // node id for Kafka clients
@@ -29,11 +29,36 @@ type Registration struct {
 	Version   string   // of the program
 	LevelMax  uint32   // the highest format level that it reads and writes
 	ReadOnly  bool     // it never leads
-	Secure    bool     // Addresses speak TLS
+	Secure    bool     // Addresses and Local speak TLS
+	Machine   [16]byte // identifies machine, boot and network namespace; zero: unknown
+	Local     []string // host:port that brokers with the same Machine dial
+	Folder    string   // its data folder, for a broker of the same Machine that starts without an API key
 }
 
+// Reachable reports whether other brokers can reach the run.
+func (r *Registration) Reachable() bool { return len(r.Addresses)+len(r.Local) > 0 }
+
 // Stands reports whether the run may lead and can be reached.
-func (r *Registration) Stands() bool { return !r.ReadOnly && len(r.Addresses) > 0 }
+func (r *Registration) Stands() bool { return !r.ReadOnly && r.Reachable() }
+
+// Beside reports whether the run is on the machine of another, and reaches it on loopback addresses.
+func (r *Registration) Beside(o *Registration) bool {
+	return r.Machine == o.Machine && r.Machine != [16]byte{} && len(r.Local) > 0 && len(o.Local) > 0
+}
+
+// SeenBy returns the registration as run o uses it: with the addresses that o dials. There are none
+// unless each of the two reaches the other.
+func (r Registration) SeenBy(o *Registration) Registration {
+	switch {
+	case r.Beside(o):
+		r.Addresses = r.Local
+	case len(o.Addresses) == 0:
+		r.Addresses, r.Local = nil, nil
+	default:
+		r.Local = nil
+	}
+	return r
+}
 
 // Beat tells another run what its sender does. The loop that owns the sender's log sends it.
 type Beat struct {

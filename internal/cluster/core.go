@@ -20,6 +20,7 @@ type Times struct {
 	// A leader is not in doubt after a look that is younger than Young. One that was stopped is in doubt
 	// for Doubt.
 	Young, Doubt time.Duration
+	Apart        time.Duration // a run waits so long without a commit of a leader that it has never heard
 	Late         time.Duration // a Report is at most this old when it is told to others
 	HandOver     time.Duration // an operator waits for a standby that can take over
 }
@@ -28,7 +29,7 @@ type Times struct {
 var Designed = Times{
 	Beat: 500 * time.Millisecond, Silent: 2500 * time.Millisecond, Alive: time.Second, Fast: 10 * time.Minute,
 	Slow: time.Minute, Trouble: 3 * time.Second, Parked: 2 * time.Second, Gap: 500 * time.Millisecond,
-	Young: 2 * time.Second, Doubt: 1500 * time.Millisecond, Late: 200 * time.Millisecond, HandOver: 5 * time.Second,
+	Young: 2 * time.Second, Doubt: 1500 * time.Millisecond, Late: 200 * time.Millisecond, HandOver: 5 * time.Second, Apart: time.Minute,
 }
 
 // Config configures a Core.
@@ -53,7 +54,7 @@ const (
 	EvMessage                       // From, Message
 	EvEnded                         // From, ByPeer: there is no connection any more
 	EvRefused                       // From: its host refused a dial
-	EvReplaced                      // From: another run of its data folder answers at its address
+	EvReplaced                      // From: another run answers at its address, which proves that it has ended
 	EvStood                         // Err: the outcome of Effects.Stand
 	EvParked                        // Report: the outcome of Effects.Park
 	EvHandOver                      // an operator asks this leader to hand over
@@ -108,14 +109,15 @@ type Effects struct {
 	Show     bool // tell the log Pace and Promise
 	Pace     time.Duration
 	Promise  time.Duration
-	List     bool // LIST the registrations; the answer is EvListed
-	Seek     bool // LIST the registrations; the answers are EvFound
-	Find     Run  // read its registration; the answer is EvFound, or none
-	Register bool // look whether the own registration is there, and put it again if not
-	Ask      bool // a Report is wanted now, because something has happened
-	Exit     bool // ErrUnreachable: end, and do not stand
-	Left     bool // after EvLeave: nothing is left to hand over
-	Handed   bool // the answer to EvHandOver is HandErr
+	List     bool  // LIST the registrations; the answer is EvListed
+	Seek     bool  // LIST the registrations; the answers are EvFound
+	Find     Run   // read its registration; the answer is EvFound, or none
+	Register bool  // look whether the own registration is there, and put it again if not
+	Ask      bool  // a Report is wanted now, because something has happened
+	Exit     bool  // end, because the run that leads and this one do not reach each other
+	Remove   []Run // runs that have ended: delete their registrations
+	Left     bool  // after EvLeave: nothing is left to hand over
+	Handed   bool  // the answer to EvHandOver is HandErr
 	HandErr  error
 }
 
@@ -146,6 +148,9 @@ type Core struct {
 	nextBeat   time.Duration
 	beat       Beat // the newest that was sent
 	joining    bool
+	hasLed     bool          // this run, or an earlier one of its data folder
+	lost       epochName     // that this run led until another run sealed the next
+	against    Run           // that this run stood against; zero: it can be reached
 	joinedAt   time.Duration // loaded and listed; 0: not yet
 	nextLook   time.Duration
 	nextRead   time.Duration
@@ -165,11 +170,11 @@ type Core struct {
 
 // New returns the Core of a run.
 func New(cfg Config) *Core {
-	c := &Core{cfg: cfg, t: cfg.Times, self: cfg.Self.Run, joining: true, storeOK: true}
+	c := &Core{cfg: cfg, t: cfg.Times, self: cfg.Self.Run, joining: true, hasLed: cfg.Led, storeOK: true}
 	if c.t == (Times{}) {
 		c.t = Designed
 	}
-	c.gapAt, c.lookAt = -time.Hour, -time.Hour
+	c.gapAt, c.lookAt, c.clock = -time.Hour, -time.Hour, c.t.Late+1 // peer.told is positive from the start
 	return c
 }
 

@@ -63,7 +63,7 @@ func (fx *Effects) merge(o *Effects) {
 	fx.Send = append(fx.Send, o.Send...)
 	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
 	fx.Read = fx.Read || o.Read
-	fx.Forget = append(fx.Forget, o.Forget...)
+	fx.Forget, fx.Remove = append(fx.Forget, o.Forget...), append(fx.Remove, o.Remove...)
 	fx.Gone, fx.Epoch = fx.Gone || o.Gone, max(fx.Epoch, o.Epoch)
 	fx.Seek = fx.Seek || o.Seek
 	if !o.Find.IsZero() {
@@ -168,9 +168,16 @@ func TestJoiningStands(t *testing.T) {
 			r.list(2)
 			r.link(2, following(5))
 		}, 0, 3 * tick},
-		"after the silent time, if a registered run is not heard": {func(r *rig) { r.list(2) }, 2400 * time.Millisecond, 3 * time.Second},
+		"after a minute, if the leader is registered and never heard":         {func(r *rig) { r.list(2) }, time.Minute - tick, time.Minute + tick},
+		"after the silent time, if another one is registered and never heard": {func(r *rig) { r.list(3) }, 2400 * time.Millisecond, 3 * time.Second},
+		"at once, if none is registered":                                      {func(r *rig) { r.list() }, 0, tick},
+		"a minute after the newest commit of a leader that is never heard": {func(r *rig) {
+			r.list(2)
+			r.wait(50 * time.Second)
+			r.log.Pos.Slot++
+		}, time.Minute - tick, time.Minute + tick},
 		"after the silent time and twice the promise": {func(r *rig) {
-			r.log.Promise = time.Second
+			r.log.Promise = time.Second // it shows life
 			r.list(2)
 		}, 4400 * time.Millisecond, 5 * time.Second},
 		"at once, if the newest slot says that its leader has ended": {func(r *rig) {
@@ -206,7 +213,7 @@ func TestJoiningStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{})
 			c.prepare(r)
-			if got := r.wait(time.Minute); got < c.from || got > c.to {
+			if got := r.wait(c.to + tick); got < c.from || got > c.to && c.to < time.Minute {
 				t.Errorf("stands after %v, want %v to %v", got, c.from, c.to)
 			}
 		})
@@ -230,7 +237,7 @@ func TestAStartIsNoSilence(t *testing.T) {
 	if got := r.wait(long); got != long {
 		t.Fatalf("stands after %v, before it knows other brokers", got)
 	}
-	r.list(2)
+	r.list(3)
 	if got := r.wait(long); got < 2500*time.Millisecond || got == long {
 		t.Errorf("stands %v after it registered, want the silent time", got)
 	}
@@ -316,7 +323,7 @@ func TestAStandbyStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := standbyOf(t)
 			c.prepare(r)
-			if got := r.wait(time.Minute); got < c.from || got > c.to {
+			if got := r.wait(c.to + tick); got < c.from || got > c.to && c.to < time.Minute {
 				t.Errorf("stands after %v, want %v to %v", got, c.from, c.to)
 			}
 			r.want("stands against a leader that has ended", r.take().Gone, c.gone)
@@ -453,24 +460,85 @@ func TestAPauseOfAStandbyIsNoSilence(t *testing.T) {
 	r.want("stands after a pause", r.wait(10*time.Second), 10*time.Second)
 }
 
-func TestABrokerThatCannotBeReached(t *testing.T) {
-	self := registered(1)
-	self.Addresses = nil
-	r := newRig(t, Config{Self: self})
-	r.list(2)
-	r.want("a broker that has never led stands after", r.wait(time.Second), tick)
+// apartRig returns a rig whose broker and broker 2, which sealed the epoch, do not reach each other.
+func apartRig(t *testing.T, led bool) *rig {
+	r := newRig(t, Config{Led: led})
+	other := registered(2)
+	other.Addresses = nil
+	r.step(Event{Kind: EvListed, Listed: []Registration{r.c.cfg.Self, other}})
+	return r
+}
 
-	r = newRig(t, Config{Self: self, Led: true})
-	r.list(2)
-	r.wait(time.Second)
-	fx := r.take()
-	if fx.Stand || !fx.Exit {
-		t.Errorf("a broker that led before another registered run: stands %v, ends %v", fx.Stand, fx.Exit)
+func TestBrokersThatDoNotReachEachOther(t *testing.T) {
+	r := apartRig(t, false)
+	if w := strings.Join(r.c.Wrong(), " "); !strings.Contains(w, "do not reach each other") || !strings.Contains(w, "--advertise") {
+		t.Errorf("wrong: %q", w)
+	}
+	if got := r.wait(2 * time.Minute); got < time.Minute || got > time.Minute+2*tick {
+		t.Errorf("a broker that has never led stands after %v, want a minute", got)
+	}
+	r.step(Event{Kind: EvStood})
+	r.log.Leads, r.log.Pos, r.log.Nonce, r.log.Sealer = true, state.Position{Epoch: 6}, nonce(6), run(1)
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	if fx := r.take(); !slices.Equal(fx.Remove, []Run{run(2)}) {
+		t.Errorf("registrations removed when it leads: %v", fx.Remove)
 	}
 
-	r = newRig(t, Config{Self: self, Led: true})
-	r.list()
-	r.want("without a registration of the other it stands after", r.wait(time.Second), tick)
+	r.log.Leads = false
+	r.want("before it has read the SEAL that fenced it, it stands after", r.wait(5*time.Second), 5*time.Second)
+	if fx := r.take(); !fx.Read {
+		t.Error("it does not read the log")
+	}
+	r.log.Pos, r.log.Nonce, r.log.Sealer = state.Position{Epoch: 7}, nonce(7), run(3)
+	other := registered(3)
+	other.Addresses = nil
+	r.step(Event{Kind: EvFound, Registration: other})
+	r.wait(time.Second)
+	if fx := r.take(); fx.Stand || !fx.Exit {
+		t.Errorf("a broker that led, and was deposed by one that it does not reach: stands %v, ends %v", fx.Stand, fx.Exit)
+	}
+
+	r = apartRig(t, true)
+	r.wait(time.Second)
+	if fx := r.take(); fx.Stand || !fx.Exit {
+		t.Errorf("a broker whose folder led before another registered run: stands %v, ends %v", fx.Stand, fx.Exit)
+	}
+}
+
+// TestADeadBrokerOfThisMachine: no process of this machine listens at its address, or another one does.
+func TestADeadBrokerOfThisMachine(t *testing.T) {
+	beside := func(n byte) Registration {
+		g := registered(n)
+		g.Machine, g.Local = [16]byte{1}, g.Addresses
+		return g
+	}
+	elsewhere := func(n byte) Registration {
+		g := registered(n)
+		g.Machine, g.Local = [16]byte{2}, g.Addresses
+		return g
+	}
+	for name, c := range map[string]struct {
+		other Registration
+		kind  EventKind
+		over  bool
+	}{
+		"refuses dials":                      {beside(2), EvRefused, true},
+		"refuses dials, on another machine":  {elsewhere(2), EvRefused, false},
+		"is replaced, on whatever machine":   {elsewhere(2), EvReplaced, true},
+		"cannot be dialed for other reasons": {beside(2), EvEnded, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{Self: beside(1)})
+			r.step(Event{Kind: EvListed, Listed: []Registration{r.c.cfg.Self, c.other.SeenBy(&r.c.cfg.Self)}})
+			r.wait(tick)
+			r.step(Event{Kind: c.kind, From: run(2)})
+			r.step(Event{Kind: c.kind, From: run(2)})
+			stood := r.wait(10*time.Second) <= 2*tick
+			if fx := r.take(); stood != c.over || slices.Contains(fx.Remove, run(2)) != c.over {
+				t.Errorf("stands at once: %v, removes %v; want %v", stood, fx.Remove, c.over)
+			}
+		})
+	}
 }
 
 func TestABrokerWithAnotherRootKeyReads(t *testing.T) {

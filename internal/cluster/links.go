@@ -51,6 +51,14 @@ func (p *peer) over() bool { return p.gone || p.replaced }
 // mayBeThere reports whether the run can be reached, may lead with its own root key, and has not ended.
 func (p *peer) mayBeThere() bool { return !p.over() && p.listed && p.reg.Stands() }
 
+// apart reports whether the run may lead, and this one and it do not reach each other.
+func (p *peer) apart() bool {
+	return p != nil && p.listed && !p.over() && !p.reg.Run.IsZero() && !p.reg.ReadOnly && !p.reg.Reachable()
+}
+
+// unheard reports whether the run may lead, and this one has never heard it.
+func (p *peer) unheard() bool { return p != nil && p.listed && !p.over() && !p.hasBeat }
+
 // counts reports whether a leader must show the run that it is alive: it may lead.
 func (p *peer) counts() bool { return p.mayBeThere() && !p.otherKey && !p.beat.OtherKey }
 
@@ -241,24 +249,33 @@ func (c *Core) onEnded(ev *Event, fx *Effects) {
 	}
 }
 
-// onReplaced notes that a run has ended, because a later one has its data folder and its address. The
-// later one is looked for, because its own dials may fail for longer than it waits for the leader. It may
+// onReplaced notes that a run has ended, because another one answers at its address. The other one is looked for, because its own dials may fail for longer than it waits for the leader. It may
 // not have found this run either.
 func (c *Core) onReplaced(from Run, fx *Effects) {
 	if p := c.find(from); p != nil && !c.heard(p) && !p.replaced {
 		p.replaced, fx.Ask, fx.Seek, fx.Register = true, true, true, true
+		c.end(p, fx)
+	}
+}
+
+// end notes that a run has ended. If this run has never heard it, its end is no news for people, and
+// its registration is removed.
+func (c *Core) end(p *peer, fx *Effects) {
+	p.gone, fx.Ask = true, true
+	if !p.hasBeat && p.listed {
+		p.listed, fx.Remove = false, append(fx.Remove, p.run)
 	}
 }
 
 // onRefused counts refused dials. A firewall refuses for living runs, so only a run that ended its
-// connection before is gone.
+// connection before is gone, or one of this machine.
 func (c *Core) onRefused(from Run, fx *Effects) {
 	p := c.find(from)
-	if p == nil || p.gone || !p.ended {
+	if p == nil || p.gone || !p.ended && !p.reg.Beside(&c.cfg.Self) {
 		return
 	}
 	if p.refused++; p.refused >= 2 {
-		p.gone, fx.Ask = true, true
+		c.end(p, fx)
 	}
 }
 

@@ -20,7 +20,7 @@ func (c *Core) Members() []Member {
 		if p.replaced || p.left || !p.listed && !p.hasBeat {
 			continue
 		}
-		m := Member{Registration: p.reg, Leads: c.l == nil && p == leader, Up: c.heard(p), Linked: p.up, Gone: p.gone, Beat: p.beat, HasBeat: p.hasBeat}
+		m := Member{Registration: p.reg, Leads: c.l == nil && p == leader, Up: c.heard(p), Linked: p.up, Gone: p.gone, Apart: p.apart(), Beat: p.beat, HasBeat: p.hasBeat}
 		m.Run = p.run
 		if !m.Up {
 			m.Silence = c.age(p)
@@ -51,6 +51,9 @@ func (c *Core) LevelMax() uint32 {
 	return level
 }
 
+// ApartHint says what to do about brokers that do not reach each other.
+const ApartHint = "To run both, start them with --advertise and addresses at which they reach each other; to run one, stop the other, or start it with --take-over"
+
 // whyNot says why a run does not become the leader.
 func whyNot(r *Registration, otherKey, leaving, storeOK bool) string {
 	switch {
@@ -58,8 +61,8 @@ func whyNot(r *Registration, otherKey, leaving, storeOK bool) string {
 		return "it is read-only"
 	case otherKey:
 		return "its root key is not the leader's"
-	case len(r.Addresses) == 0:
-		return "other machines cannot reach it: it has no --advertise and listens on a loopback address"
+	case !r.Reachable():
+		return "other brokers cannot reach it: it has no --advertise and listens on a loopback address"
 	case leaving:
 		return "it is stopping"
 	case !storeOK:
@@ -80,6 +83,9 @@ func (c *Core) Wrong() []string {
 		name := fmt.Sprintf("broker %q (run %s)", m.Name, m.Run.ID)
 		switch {
 		case m.Self:
+		case m.Apart:
+			say("The %s is registered, and broker %q and it do not reach each other. One of them takes over when the other commits nothing for %v. "+
+				"%s", name, c.cfg.Self.Name, c.t.Apart, ApartHint)
 		case m.Gone:
 			say("The %s has ended without a goodbye. If it does not return, remove it with: seb cluster forget %s", name, m.Run.ID)
 		case !m.Up && m.Stands() && m.Silence <= c.t.Silent:

@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // standbyRound decides whether this run stands against the epoch at the end of the log.
 func (c *Core) standbyRound(fx *Effects) {
@@ -14,8 +17,14 @@ func (c *Core) standbyRound(fx *Effects) {
 		return
 	case c.leaving || c.otherKey() || c.later() || c.joinedAt == 0:
 		return
-	case !c.cfg.Self.Stands():
-		c.unreachableRound(fx)
+	case c.hasLed && c.sealer().apart(): // H20: otherwise the two depose each other in turn
+		c.told, fx.Exit = true, true
+		return
+	}
+	if c.lost.epoch != 0 && c.lost == c.report.epoch() { // the next SEAL exists
+		if c.run >= c.nextRead {
+			c.nextRead, fx.Read = c.run+c.t.Alive, true
+		}
 		return
 	}
 	c.readEnd(fx)
@@ -42,22 +51,11 @@ func (c *Core) later() bool {
 
 func (c *Core) stand(fx *Effects) {
 	p := c.sealer()
-	c.standing, c.stoodAt, fx.Stand = true, c.run, true
+	c.standing, c.stoodAt, c.against, fx.Stand = true, c.run, Run{}, true
+	if p.apart() {
+		c.against = p.run
+	}
 	fx.Gone = p != nil && p.over() || c.take != nil && c.take.hand.Undrained || c.report.Ends
-}
-
-// unreachableRound is H20: a broker that no other machine reaches has no links. It stands unless a
-// registered run has sealed since its own SEAL; then it ends, as a fenced broker does.
-func (c *Core) unreachableRound(fx *Effects) {
-	if c.run < c.nextLook {
-		return
-	}
-	p := c.find(c.report.Sealer)
-	if c.cfg.Led && p != nil && p.listed && !p.over() {
-		c.told, fx.Exit = true, true
-		return
-	}
-	c.stand(fx)
 }
 
 // joiningChoice is H3: whether a run that has not yet followed a leader stands, and whether it waits
@@ -67,8 +65,8 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 	if r.Sealer.Node == c.self.Node && !r.Sealer.IsZero() {
 		return true, false // an earlier run of this folder, whose lock this run holds
 	}
-	if r.Ends {
-		return true, false
+	if r.Ends || !slices.ContainsFunc(c.peers, func(p *peer) bool { return p.listed }) {
+		return true, false // no other broker may be there
 	}
 	quiet := true // every peer is heard and claims nothing
 	for _, p := range c.peers {
@@ -155,13 +153,17 @@ func (c *Core) readEnd(fx *Effects) {
 //
 // A slot without a promise was frozen before its leader missed a beat. The next one follows within
 // Alive, so twice that is time for a slow PUT. An attempt also waits for the silent time of the link,
-// after which a leader that was idle has shown life.
+// after which a leader that was idle has shown life. A leader that this run has never heard may not know
+// of it, and shows life only when it commits something.
 func (c *Core) patience() time.Duration {
-	next := c.report.Promise
-	if next == 0 {
+	next, p := c.report.Promise, c.sealer()
+	unheard := p.apart() || c.joining && p.unheard()
+	switch {
+	case next == 0 && unheard:
+		return c.t.Apart
+	case next == 0:
 		return 2 * c.t.Alive
-	}
-	if p := c.sealer(); p != nil && c.age(p) < c.t.Fast/2 {
+	case p != nil && !unheard && c.age(p) < c.t.Fast/2:
 		next = min(next, c.t.Alive) // a leader whose newest lost link is young writes at the fast pace
 	}
 	return c.t.Silent + 2*next

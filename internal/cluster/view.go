@@ -15,6 +15,7 @@ type Member struct {
 	Up      bool // beats pass both ways
 	Linked  bool // there is a link to it, which may be silent
 	Gone    bool // it has ended
+	Apart   bool // it and the run that tells this do not reach each other
 	Beat    Beat // the newest, or what this run tells others
 	HasBeat bool
 	Silence time.Duration // since a beat passed both ways, for a run that is not up

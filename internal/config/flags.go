@@ -22,7 +22,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.S3Bucket, "s3-bucket", c.S3Bucket, "short for --bucket s3://NAME")
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for data that can be lost: cache, indexes, result of the store check, generated API key (clients then need the new one)")
 	fs.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "follow the log and serve reads; write nothing")
-	fs.BoolVar(&c.TakeOver, "take-over", c.TakeOver, "lead at the start, although another broker leads (default: stand by, if one is registered in the bucket)")
+	fs.BoolVar(&c.TakeOver, "take-over", c.TakeOver, "lead at the start, although another broker leads (default: stand by, if one is registered in the bucket; lead after a minute without a commit, if it is not reached)")
 	fs.BoolVar(&c.HoldUpgrade, "hold-upgrade", c.HoldUpgrade, "keep the format level of an older program's bucket until seb upgrade --finalize (default: the first write 10m after the start raises it)")
 	fs.BoolVar(&c.AcceptClock, "accept-clock", c.AcceptClock, "accept the machine's clock although it is behind the log time, or more than 400 days ahead of it (buckets on disk)")
 	fs.BoolVar(&c.AutoCreate, "auto-create-topics", c.AutoCreate, "create a topic when the first record is sent to it")

@@ -76,6 +76,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	}
 	a.encoders = httpconn.NewEncoders(a.fetch)
 	a.began = time.Now()
+	a.led.Store(int64(-readyFor)) // no leader has been known
 	a.log, a.pace = a.o.Logger, httpconn.ProgressTimeout(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
 	a.evaluator, a.forwarder = NewEvaluator(a.pace, a.stops), a.newForwarder()

@@ -201,7 +201,7 @@ func (c *call) nextLeader(ctx context.Context) (ns *nodes) {
 // nodeOf is a run that clients can reach.
 func nodeOf(m *cluster.Member) (node, bool) {
 	at, err := splitAddress(m.Kafka)
-	return node{m.KafkaID, at}, err == nil && m.KafkaID > 0 && len(m.Addresses) > 0
+	return node{m.KafkaID, at}, err == nil && m.KafkaID > 0 && m.Reachable()
 }
 
 // add adds a run. The leader is named even if this broker has no link to it.

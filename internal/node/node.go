@@ -130,7 +130,8 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	failpoint.Hit("start.led")
 	n.noteLed(&o)
-	n.logLevel(&o)
+	level := sync.OnceFunc(func() { n.logLevel(&o) })
+	n.WhileLeading(func(context.Context) { level() })
 	if err := n.StateFull(); err != nil {
 		o.Logger.Warn("the state exceeds its part of the memory limit: reads and writes continue, new topics, partitions, groups and triggers are refused", "err", err)
 	}
@@ -141,7 +142,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 func (n *Node) logLevel(o *Options) {
 	v := n.Level()
 	switch {
-	case v.Now >= v.Max || o.ReadOnly:
+	case v.Now >= v.Max:
 	case v.RaiseAt.IsZero():
 		o.Logger.Info("format level held", "level", v.Now, "highest", v.Max)
 	default:

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/input"
+	"github.com/sebbroker/seb/internal/machine"
 )
 
 // KeyFile is the file of a generated API key in the data folder, mode 0600.
@@ -38,6 +40,33 @@ func (s *Server) findKey() (err error) {
 		return fmt.Errorf("store the new API key: %w", err)
 	}
 	return nil
+}
+
+// adoptKey takes the API key of a broker of the bucket on this machine, if this one has just generated
+// its own: with another key it would not take over, and clients of the other could not use it. It needs
+// the rights to read the file, which has the same owner.
+func (s *Server) adoptKey(found []cluster.Registration) {
+	for i := range found {
+		r := &found[i]
+		if !s.keyMade || r.Folder == "" || r.Machine != machine.ID() || r.Machine == [16]byte{} {
+			continue
+		}
+		file := filepath.Join(r.Folder, KeyFile)
+		info, err := os.Lstat(file)
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&^0o600 != 0 || !ownFile(info) {
+			continue
+		}
+		key, err := ReadKey(file)
+		if err == nil {
+			err = writeFile(s.keyFile, []byte(key+"\n"))
+		}
+		if err != nil {
+			s.log.Warn("API key of another broker on this machine not taken", "file", file, "err", err)
+			continue
+		}
+		s.key, s.keyMade = key, false
+		s.log.Info("API key taken from another broker of this bucket on this machine", "file", file)
+	}
 }
 
 // checkKey warns about a key that is easy to guess, or that other users of this machine can read or

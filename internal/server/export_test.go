@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 )
 
-// SetStandby lets the servers of tests follow after they were fenced.
+// SetStandby lets the servers of tests follow after they were fenced, without links.
 func SetStandby(is bool) { standby = is }
 
 // Cluster is what a server knows of other brokers.
@@ -16,6 +17,11 @@ func (s *Server) Cluster() cluster.View { return s.peers.board }
 
 // Control is what an operator can ask of a server.
 func (s *Server) Control() cluster.Control { return s.peers }
+
+// Look is what a leader does from time to time.
+func (s *Server) Look(seen state.Position) (end state.Position, looked bool) {
+	return s.peers.look(context.Background(), seen)
+}
 
 // Kill ends a server like kill -9: nothing is flushed, and no other broker is told.
 func (s *Server) Kill() {

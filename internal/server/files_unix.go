@@ -2,7 +2,11 @@
 
 package server
 
-import "syscall"
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
 
 // openFiles returns the limit of open files of the process; 0 if it is unknown.
 func openFiles() int {
@@ -11,4 +15,10 @@ func openFiles() int {
 		return 0
 	}
 	return int(min(r.Cur, 1<<30))
+}
+
+// ownFile reports whether the user of this process owns a file.
+func ownFile(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int64(s.Uid) == int64(os.Geteuid())
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -35,6 +37,8 @@ const (
 	handOverTime = 5 * time.Second
 	// goodbyeTime bounds the end of links and the DELETE of the registration.
 	goodbyeTime = 2 * time.Second
+	// lookEvery is the time between two LISTs of the registrations by a leader that commits something.
+	lookEvery = 10 * time.Minute
 	// linkBytes bounds the slots that wait for links; with little memory a thirty-second of it does.
 	linkBytes = 8 << 20
 )
@@ -65,19 +69,19 @@ type peers struct {
 	stopped sync.Once
 
 	registered chan struct{} // closed when the registration is stored, or cannot be
+	met        chan struct{} // closed when another broker is registered
 }
 
-// join is Options.Join of the node: it finds out which other brokers there are. A lone broker opens
-// its log as if there were no rules for several. So does one that may not LIST.
+// join is Options.Join of the node: it finds out which other brokers there are. The log is opened to
+// follow, because a broker stands only after it has read the log, is registered, and knows which others
+// are. So of two that start at the same time, one finds the other. A broker that may not LIST is alone.
 func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) {
 	key, err := link.NewKeyPair()
 	if err != nil {
 		return node.Joined{}, err
 	}
-	p := &peers{s: s, log: s.log, store: j.Store, key: key, registered: make(chan struct{})}
+	p := &peers{s: s, log: s.log, store: j.Store, key: key, follow: !s.cfg.TakeOver, registered: make(chan struct{}), met: make(chan struct{})}
 	p.self = s.registration(cluster.Run{Node: j.Node, ID: record.NewID()}, key.Hash())
-	reachable := p.self.Stands()
-	joined := node.Joined{Run: p.self.Run, Standby: reachable, InDoubt: p.inDoubt, Told: p.told, RaiseMax: p.raiseMax, Fed: p.fed}
 	listing, err := p.list(ctx, j.Bucket)
 	if errors.Is(err, objstore.ErrNoVerdict) {
 		return node.Joined{}, fmt.Errorf("%w; last error of the object store: %w", context.Cause(ctx), err)
@@ -93,22 +97,23 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 		s.log.Warn("registrations of brokers ignored: there are too many", "limit", link.PeersMax, "hint", "seb cluster forget RUN")
 	}
 	p.found, p.old = listing.Found, listing.Own
-	others := slices.ContainsFunc(p.found, func(r cluster.Registration) bool { return r.Stands() || !reachable }) // that count
-	p.follow = others && !s.cfg.TakeOver
-	joined.Follow = p.follow
-	if p.follow || reachable {
-		p.board = cluster.NewBoard(p.self)
-		p.loop = newLoop(p, cluster.New(cluster.Config{Self: p.self, Led: j.Led}))
-	}
+	p.meet(p.found)
+	s.adoptKey(p.found)
+	p.board = cluster.NewBoard(p.self)
+	p.loop = newLoop(p, cluster.New(cluster.Config{Self: p.self, Led: j.Led}))
 	s.peers = p
-	return joined, nil
+	return node.Joined{Run: p.self.Run, Standby: true, Follow: p.follow, InDoubt: p.inDoubt, Told: p.told, RaiseMax: p.raiseMax, Fed: p.fed}, nil
 }
 
-// list reads the registrations. Like the log it waits for a store that does not answer.
+// list reads the registrations of other brokers, as this one sees them. Like the log it waits for a store
+// that does not answer.
 func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, error) {
 	for {
 		listing, err := link.List(ctx, bucket, p.self.Run.Node)
 		if err == nil || !errors.Is(err, objstore.ErrNoVerdict) || ctx.Err() != nil {
+			for i := range listing.Found {
+				listing.Found[i] = listing.Found[i].SeenBy(&p.self)
+			}
 			return listing, err
 		}
 		p.log.Warn("object store request failed", "op", "list", "key", link.Prefix, "err", err)
@@ -120,6 +125,12 @@ func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, 
 	}
 }
 
+// get reads the registration of a run, as this one sees it.
+func (p *peers) get(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
+	r, err := link.Get(ctx, p.store, run)
+	return r.SeenBy(&p.self), err
+}
+
 // registration describes this process to other brokers.
 func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registration {
 	hosts := s.advertisedHosts()
@@ -127,13 +138,29 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 		Run: run, KeyHash: key, Version: s.cfg.Version, LevelMax: state.LevelMax, Secure: s.ports.http.Secure(), KafkaID: 1, URL: s.advertisedURL(hosts),
 	}
 	r.Name, _ = os.Hostname()
-	if len(hosts) == 0 {
-		return r
+	if r.Machine = machine.ID(); r.Machine != [16]byte{} {
+		r.Local = []string{localAddress(s.listener.Addr().String())}
+		if folder, err := filepath.Abs(s.cfg.DataDir); err == nil && link.CheckFolder(folder) == nil {
+			r.Folder = folder
+		}
 	}
 	r.Addresses = hosts
-	r.Kafka = s.advertisedKafka(hosts[0])
-	r.KafkaID = kafkaID(run.Node, r.Kafka)
+	if r.Reachable() {
+		r.Kafka = s.advertisedKafka(append(slices.Clip(hosts), r.Local...)[0])
+		r.KafkaID = kafkaID(run.Node, r.Kafka)
+	}
 	return r
+}
+
+// localAddress returns the address at which processes of this machine reach a listener.
+func localAddress(listener string) string {
+	host, port, err := net.SplitHostPort(listener)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return listener
+	} else if ip.To4() == nil {
+		return net.JoinHostPort("::1", port)
+	}
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // advertisedURL returns the URL of the HTTP listener at the first of hosts; of its own address without any.
@@ -246,38 +273,64 @@ func (p *peers) start(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	if p.self.Stands() {
-		var err error
-		p.net, err = link.New(link.Options{
-			Self: p.self, Key: p.key, RootKey: []byte(p.s.key), SecretsKey: p.s.secrets.Check(), Logger: p.log, Events: p.loop.linkEvent,
-			Outer: p.s.ports.linkTLS(&p.s.cfg.TLS), QueueBytes: min(linkBytes, p.s.node.Budget().Limit()/32),
-			Lookup: func(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
-				return link.Get(ctx, p.store, run)
-			},
-		})
-		if err != nil {
-			return err
-		}
+	var err error
+	p.net, err = link.New(link.Options{
+		Self: p.self, Key: p.key, RootKey: []byte(p.s.key), SecretsKey: p.s.secrets.Check(), Logger: p.log, Events: p.loop.linkEvent,
+		Outer: p.s.ports.linkTLS(&p.s.cfg.TLS), QueueBytes: min(linkBytes, p.s.node.Budget().Limit()/32), Lookup: p.get,
+	})
+	if err != nil {
+		return err
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p.running.Go(func() { p.registerSelf(ctx) })
-	if p.loop != nil {
-		p.running.Go(func() { p.loop.run(ctx, p.found) })
-	}
+	p.running.Go(func() { p.loop.run(ctx, p.found) })
+	p.s.node.WhileLeading(p.lookForOthers)
 	return nil
 }
 
-// leadsFirst waits until this broker leads, if others cannot reach it. Before, another broker may know
-// more, and this one would not hear of it: clients would read from the past.
+// lookForOthers finds brokers that cannot tell this leader that they have started, because the two do not
+// reach each other. An idle leader makes no request.
+func (p *peers) lookForOthers(ctx context.Context) {
+	timer := time.NewTicker(lookEvery)
+	defer timer.Stop()
+	seen, _ := p.look(ctx, state.Position{Epoch: math.MaxUint32})
+	for {
+		select {
+		case <-timer.C:
+			seen, _ = p.look(ctx, seen)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look reads the registrations, if the log has grown since a position. It returns its end.
+func (p *peers) look(ctx context.Context, seen state.Position) (end state.Position, looked bool) {
+	r, err := p.s.node.Report(ctx)
+	if err != nil || seen.Epoch > r.Pos.Epoch || r.Pos == seen {
+		return r.Pos, false
+	}
+	p.loop.list(ctx, true)
+	return r.Pos, true
+}
+
+// meet notes which other brokers are registered.
+func (p *peers) meet(found []cluster.Registration) {
+	if len(found) > 0 {
+		closeOnce(p.met)
+	}
+}
+
+// leadsFirst waits until this broker leads, if there is no other: clients that connect before wait too.
 func (p *peers) leadsFirst(ctx context.Context) error {
-	if p == nil || !p.follow || p.self.Stands() {
+	if p == nil || !p.follow {
 		return nil
 	}
-	return p.awaitLeader(ctx, nil)
+	return p.awaitLeader(ctx, p.met)
 }
 
 // awaitLeader waits until this broker or another one leads, or until limit, if that is not nil.
-func (p *peers) awaitLeader(ctx context.Context, limit <-chan time.Time) error {
+func (p *peers) awaitLeader(ctx context.Context, limit <-chan struct{}) error {
 	for {
 		changed := p.board.Changed()
 		if _, ok := p.board.Leader(); ok {
@@ -290,7 +343,6 @@ func (p *peers) awaitLeader(ctx context.Context, limit <-chan time.Time) error {
 		case <-p.s.node.Done():
 			return p.s.node.Err()
 		case <-limit:
-			p.log.Warn("no broker leads yet")
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -298,17 +350,17 @@ func (p *peers) awaitLeader(ctx context.Context, limit <-chan time.Time) error {
 	}
 }
 
-// view returns what front ends see of other brokers; nil if this one cannot be reached.
+// view returns what front ends see of other brokers; nil if this one knows none.
 func (p *peers) view() cluster.View {
-	if p == nil || !p.self.Stands() {
+	if p == nil {
 		return nil
 	}
 	return p.board
 }
 
-// control returns what an operator can ask for; nil if this broker cannot be reached.
+// control returns what an operator can ask for; nil if this broker knows no others.
 func (p *peers) control() cluster.Control {
-	if p == nil || !p.self.Stands() {
+	if p == nil {
 		return nil
 	}
 	return p
@@ -330,11 +382,12 @@ func (p *peers) registerSelf(ctx context.Context) {
 		err := link.Put(ctx, p.store, &p.self)
 		switch {
 		case err == nil:
-			if err := link.Delete(ctx, p.store, p.old...); err != nil && ctx.Err() == nil {
-				p.log.Warn("registration of an earlier run not removed", "err", err)
-			}
+			p.remove(ctx, p.old)
 			return
 		case ctx.Err() != nil:
+			return
+		case errors.Is(err, node.ErrStoreCheck):
+			p.s.end(err)
 			return
 		case errors.Is(err, objstore.ErrRefused):
 			p.log.Warn("this broker is not registered, so others do not find it", "err", err)
@@ -349,24 +402,34 @@ func (p *peers) registerSelf(ctx context.Context) {
 	}
 }
 
-// ready waits until this broker is registered, and until it or another one leads.
+// remove deletes the registrations of runs that have ended.
+func (p *peers) remove(ctx context.Context, runs []cluster.Run) {
+	if err := link.Delete(ctx, p.store, runs...); err != nil && ctx.Err() == nil {
+		p.log.Warn("registrations of runs that have ended not removed", "runs", len(runs), "err", err)
+	}
+}
+
+// ready waits until this broker is registered, and until it or another one leads, but not longer than
+// leaderTime for another one.
 func (p *peers) ready(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	limit := time.NewTimer(leaderTime)
-	defer limit.Stop()
+	limit, cancel := context.WithTimeout(ctx, leaderTime)
+	defer cancel()
 	select {
 	case <-p.registered:
-	case <-limit.C:
-		return nil
-	case <-ctx.Done():
+	case <-limit.Done():
 		return context.Cause(ctx)
 	}
 	if !p.follow {
 		return nil
 	}
-	return p.awaitLeader(ctx, limit.C)
+	err := p.awaitLeader(ctx, limit.Done())
+	if _, ok := p.board.Leader(); err == nil && !ok {
+		p.log.Warn("no broker leads yet")
+	}
+	return err
 }
 
 // leave hands over, if a standby can take over.
@@ -400,8 +463,8 @@ func (p *peers) close(ctx context.Context) {
 	})
 }
 
-// unreachable is the end of a broker that other machines do not reach, after another broker has led.
-func (p *peers) unreachable() error {
-	return fmt.Errorf("%w, which is registered in the bucket and does not reach this one. To run both, start this one with "+
-		"--advertise and an address that the other reaches. To lead instead of it, start with --take-over", broker.ErrFenced)
+// errApart is the end of a broker that has led, when one leads that does not reach it.
+func errApart() error {
+	return fmt.Errorf("%w, which is registered in the bucket, and the two do not reach each other. %s",
+		broker.ErrFenced, cluster.ApartHint)
 }

@@ -1,116 +1,125 @@
 package server_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net/http"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"os"
+	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestBrokersThatCannotBeReached do not depose each other again and again.
-func TestBrokersThatCannotBeReached(t *testing.T) {
-	c := newCrew(t)
-	alone := func() config.Config {
-		s := c.settings()
-		s.Advertise = ""
-		return s
-	}
-	first := alone()
-	a := start(t, first)
-	b := start(t, alone())
-	if !b.Node().Leads() {
-		t.Error("it serves clients before it leads")
-	}
-	c.write(b, "one")
-	ends := func(s *server.Server) {
-		t.Helper()
-		must.Error(t, produce(t, connect(t, s)), "a fenced broker acknowledges a record")
-		sebtest.Eventually(t, "the fenced broker ends", func() bool { return errors.Is(s.Err(), broker.ErrFenced) })
-	}
-	ends(a)
-	must.NoError(t, a.Close(context.Background()))
-	if again, err := server.Start(t.Context(), first, quiet); !errors.Is(err, broker.ErrFenced) || !strings.Contains(err.Error(), "--advertise") {
-		if err == nil {
-			_ = again.Close(context.Background())
-		}
-		t.Fatalf("the first broker starts again with the error %v", err)
-	}
-	c.write(b, "two")
-	first.TakeOver = true
-	a = start(t, first)
-	c.reads(a, "one", "two")
-	ends(b)
+// byDefault are the settings of a broker without flags: loopback listeners, and an API key that it
+// generates.
+func (c *crew) byDefault(s *config.Config) {
+	s.HTTP.APIKey, s.Advertise = "", ""
 }
 
-// TestABrokerThatCannotBeReachedServesWhenItLeads: before, it may know less than the leader, and would
-// not hear of it. Its port is open, and requests wait.
-func TestABrokerThatCannotBeReachedServesWhenItLeads(t *testing.T) {
-	var closed atomic.Bool
-	var once sync.Once
-	seals, open := make(chan struct{}), make(chan struct{})
-	bucket := inFront(t, testenv.CountedS3(t).Spec("alone"), func(_ http.ResponseWriter, r *http.Request) bool {
-		if closed.Load() && r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/wal/") {
-			once.Do(func() { close(seals) })
-			<-open
+// TestTwoBrokersOfOneMachine: with the default listeners the second is a standby of the first, with its
+// API key, and takes over from it.
+func TestTwoBrokersOfOneMachine(t *testing.T) {
+	c := newCrew(t)
+	a := c.start(c.byDefault)
+	b := c.start(c.byDefault)
+	if !a.Node().Leads() || !b.Node().Follows() {
+		t.Fatalf("the first leads: %v, the second follows: %v", a.Node().Leads(), b.Node().Follows())
+	}
+	check.Equalf(t, b.APIKey(), a.APIKey(), "API key of the second broker")
+	c.up(1, a, b)
+	c.write(a, "one")
+	c.write(b, "two")
+	a.Kill()
+	c.leads(b)
+	c.write(b, "three")
+	c.reads(b, "one", "two", "three")
+}
+
+// TestAKeyThatExistsStays: only a broker without a key takes that of another, and only from a file that
+// no other user can read.
+func TestAKeyThatExistsStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(dir, other string)
+		taken   bool
+	}{
+		"no key":                       {func(string, string) {}, true},
+		"a key of its own":             {func(dir, _ string) { _ = os.WriteFile(dir, []byte("a-key-of-its-own-1234\n"), 0o600) }, false},
+		"a file that others can read":  {func(_, other string) { _ = os.Chmod(other, 0o644) }, false},
+		"a symbolic link to some file": {func(_, other string) { _ = os.Rename(other, other+"2"); _ = os.Symlink(other+"2", other) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crew := newCrew(t)
+			var first config.Config
+			a := crew.start(crew.byDefault, func(s *config.Config) { first = *s })
+			b := crew.start(crew.byDefault, func(s *config.Config) {
+				must.NoError(t, os.MkdirAll(s.DataDir, 0o700))
+				c.prepare(filepath.Join(s.DataDir, server.KeyFile), filepath.Join(first.DataDir, server.KeyFile))
+			})
+			if taken := a.APIKey() == b.APIKey(); taken != c.taken {
+				t.Errorf("the key was taken: %v, want %v", taken, c.taken)
+			}
+		})
+	}
+}
+
+// TestABrokerReturnsWithoutItsDataDirectory: at the address of the killed one, and at another one. The
+// registration of the killed broker is removed, so that the leader shows no life to it.
+func TestABrokerReturnsWithoutItsDataDirectory(t *testing.T) {
+	for name, moves := range map[string]bool{"at the same address": false, "at another address": true} {
+		for host, change := range map[string]func(*config.Config){
+			"loopback":   func(s *config.Config) { s.Advertise = "" },
+			"advertised": func(*config.Config) {},
+			"every":      func(s *config.Config) { s.Advertise, s.HTTP.Address = "", "0.0.0.0" },
+		} {
+			t.Run(name+", "+host, func(t *testing.T) {
+				c := newCrew(t)
+				port := testenv.PortForTest(t)
+				a := c.start(change, func(s *config.Config) { s.HTTP.Port = port })
+				c.write(a, "one")
+				a.Kill()
+				if moves {
+					port = testenv.PortForTest(t)
+				}
+				b := c.start(change, func(s *config.Config) { s.HTTP.Port = port })
+				if !b.Node().Leads() {
+					t.Error("it does not lead at once")
+				}
+				c.write(b, "two")
+				sebtest.Eventually(t, "the killed broker is forgotten", func() bool { return len(b.Cluster().Members()) == 1 })
+				left := must.Get(filepath.Glob(filepath.Join(c.bucket[len("file:"):], "peer", "*")))(t)
+				check.Equalf(t, len(left), 1, "registrations")
+			})
 		}
-		return false
+	}
+}
+
+// TestALeaderFindsBrokersThatDoNotReachIt: they cannot tell it that they have started. An idle leader does
+// not look for them.
+func TestALeaderFindsBrokersThatDoNotReachIt(t *testing.T) {
+	c := newCrew(t)
+	a := c.start()
+	seen, _ := a.Look(state.Position{})
+	other := cluster.Registration{
+		Run: cluster.Run{Node: record.ID{1}, ID: record.ID{2}}, Name: "elsewhere", KafkaID: 1, KeyHash: [32]byte{1}, LevelMax: 1,
+		Machine: [16]byte{1}, Local: []string{"127.0.0.1:1"},
+	}
+	must.NoError(t, link.Put(t.Context(), a.Node().Bucket(), &other))
+	if _, looked := a.Look(seen); looked {
+		t.Error("it looks for others, and has committed nothing")
+	}
+	c.write(a, "one")
+	if _, looked := a.Look(seen); !looked {
+		t.Error("it does not look for others, and has committed something")
+	}
+	sebtest.Eventually(t, "the leader says that the two do not reach each other", func() bool {
+		m := a.Cluster().Members()
+		return len(m) == 2 && m[1].Apart && len(a.Cluster().Wrong()) == 1
 	})
-	release := sync.OnceFunc(func() { close(open) })
-	defer release()
-	alone := func() config.Config {
-		c := settings(t, bucket)
-		c.HTTP.APIKey, c.Kafka.Listen = "a-key-for-all-brokers", ""
-		return c
-	}
-	start(t, alone())
-	closed.Store(true)
-	second := alone()
-	second.HTTP.Port = testenv.PortForTest(t)
-	started := make(chan error, 1)
-	go func() {
-		s, err := server.Start(t.Context(), second, quiet)
-		if err == nil {
-			t.Cleanup(func() { _ = s.Close(context.Background()) })
-		}
-		started <- err
-	}()
-	<-seals
-	asked := must.Get(client.New(fmt.Sprintf("http://127.0.0.1:%d", second.HTTP.Port), client.Options{APIKey: string(second.HTTP.APIKey)}))(t)
-	defer asked.Close()
-	type answer struct {
-		api.Status
-		err error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		status, err := asked.Status(t.Context())
-		answered <- answer{status, err}
-	}()
-	select {
-	case a := <-answered:
-		t.Fatalf("it answers before it leads: %+v", a)
-	case err := <-started:
-		t.Fatalf("it has started before it leads: %v", err)
-	case <-time.After(time.Second): // there is nothing to wait for
-	}
-	release()
-	if a := <-answered; a.err != nil || a.Role != "leader" {
-		t.Errorf("the first answer: role %q, %v", a.Role, a.err)
-	}
-	check.NoError(t, <-started)
 }

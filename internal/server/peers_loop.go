@@ -92,11 +92,10 @@ func (l *loop) join(ctx context.Context, found []cluster.Registration) {
 	if !l.registered(ctx) {
 		return
 	}
-	if l.p.self.Stands() {
-		if listing, err := l.p.list(ctx, l.p.store); err == nil && !listing.More {
-			found = listing.Found
-		}
+	if listing, err := l.p.list(ctx, l.p.store); err == nil && !listing.More {
+		found = listing.Found
 	}
+	l.p.meet(found)
 	l.put(cluster.Event{Kind: cluster.EvListed, Listed: found})
 }
 
@@ -188,7 +187,7 @@ func (l *loop) step(ctx context.Context, ev *cluster.Event) {
 		l.report(&ev.Report)
 	}
 	if fx.Left {
-		l.leftOnce() // front ends know the next leader
+		closeOnce(l.left) // front ends know the next leader
 	}
 	l.ask(ctx, l.rounds.Stepped(time.Now(), &fx))
 }
@@ -248,8 +247,11 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	if fx.Register {
 		p.running.Go(func() { l.keepRegistered(ctx) })
 	}
+	if len(fx.Remove) > 0 {
+		p.running.Go(func() { p.remove(ctx, fx.Remove) })
+	}
 	if fx.Exit {
-		p.s.end(p.unreachable())
+		p.s.end(errApart())
 	}
 	if fx.Handed {
 		for _, answer := range l.waits {
@@ -259,11 +261,12 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	}
 }
 
-func (l *loop) leftOnce() {
+// closeOnce closes a channel that only one goroutine closes at a time.
+func closeOnce(c chan struct{}) {
 	select {
-	case <-l.left:
+	case <-c:
 	default:
-		close(l.left)
+		close(c)
 	}
 }
 
@@ -276,9 +279,6 @@ func (l *loop) report(r *cluster.Report) {
 	l.mu.Lock()
 	members, wrong := l.core.Members(), l.core.Wrong()
 	l.mu.Unlock()
-	if l.leads && !r.Leads && !l.p.self.Stands() {
-		l.p.s.end(l.p.unreachable())
-	}
 	if feeds := r.Leads && l.p.net != nil && l.p.net.Linked() > 0; feeds != l.feeds {
 		l.feeds = feeds
 		l.p.s.node.Feeds(feeds)
@@ -293,6 +293,13 @@ func (l *loop) report(r *cluster.Report) {
 			now = "up"
 		case m.Gone:
 			now = "gone"
+		case m.Apart:
+			now = "apart"
+		}
+		if now == "apart" && l.known[m.Run] != now {
+			l.p.log.Warn("another broker of the bucket and this one do not reach each other", "name", m.Name, "run", m.Run.ID.String(), "url", m.URL,
+				"takes_over_after", cluster.Designed.Apart, "hint", cluster.ApartHint)
+			l.known[m.Run] = now
 		}
 		if was := l.known[m.Run]; was != now && (was != "" || m.Up) {
 			l.p.log.Info("broker "+now, "name", m.Name, "run", m.Run.ID.String(), "url", m.URL)
@@ -313,7 +320,7 @@ func (l *loop) report(r *cluster.Report) {
 // list reads the registrations again. Without an answer the next round of the Core asks again. adds: runs
 // that are not listed may have lost their registrations.
 func (l *loop) list(ctx context.Context, adds bool) {
-	listing, err := link.List(ctx, l.p.store, l.p.self.Run.Node)
+	listing, err := l.p.list(ctx, l.p.store)
 	switch {
 	case err != nil:
 	case adds:
@@ -330,7 +337,7 @@ func (l *loop) find(ctx context.Context, run cluster.Run) {
 	if !l.registered(ctx) {
 		return
 	}
-	if r, err := link.Get(ctx, l.p.store, run); err == nil {
+	if r, err := l.p.get(ctx, run); err == nil {
 		l.put(cluster.Event{Kind: cluster.EvFound, Registration: r})
 	}
 }

@@ -43,14 +43,25 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 		return s
 	}
 	var log sebtest.Log
-	a := open(&log)
+	var ended error
+	running, stopped := make(chan *server.Server), make(chan struct{})
+	go func() {
+		c := settings(t, bucket)
+		c.Kafka.Listen = ""
+		ended = server.Run(t.Context(), c, log.Logger(), func(s *server.Server) { running <- s })
+		close(stopped)
+	}()
+	a := <-running
 	if err := produce(t, connect(t, a)); err != nil || !log.Contains("other brokers not found") {
 		t.Fatalf("write: %v; log:\n%s", err, log.String())
 	}
 	b := open(&log)
 	must.NoError(t, produce(t, connect(t, b)))
 	check.Error(t, produce(t, connect(t, a)), "a fenced broker acknowledges a record")
-	sebtest.Eventually(t, "the first broker ends", func() bool { return errors.Is(a.Err(), broker.ErrFenced) })
+	<-stopped
+	if fenced, ok := errors.AsType[*broker.FencedError](ended); !ok || fenced.Leader == "" {
+		t.Errorf("the first broker ended with %v", ended)
+	}
 	addresses, err := net.InterfaceAddrs()
 	reachable := slices.ContainsFunc(addresses, func(a net.Addr) bool { return a.(*net.IPNet).IP.IsGlobalUnicast() })
 	if named := log.Contains("leader=" + b.URL()); err != nil || named && reachable || !log.Contains("leader=http://") {

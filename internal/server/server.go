@@ -233,7 +233,7 @@ func (s *Server) ownTopics() []string {
 	return own
 }
 
-// standby lets a fenced server follow instead of ending. Only tests set it.
+// standby starts servers that know no others, and follow after they were fenced. Only tests set it.
 var standby = false
 
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
@@ -246,7 +246,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
 		Prices: &s.prices, PutBudget: s.budget, SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
 	}
-	if !strings.HasPrefix(c.Bucket, objstore.MemoryName) {
+	if !strings.HasPrefix(c.Bucket, objstore.MemoryName) && !standby {
 		o.Join = s.join
 	}
 	if c.Riemann.On() {

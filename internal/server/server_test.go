@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/check"
@@ -117,20 +116,6 @@ func TestCloseEndsLongPolls(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestFencedServerIsDone(t *testing.T) {
-	bucket := "file:" + t.TempDir()
-	first := start(t, settings(t, bucket))
-	must.NoError(t, produce(t, connect(t, first)))
-	second := start(t, settings(t, bucket))
-	check.Error(t, produce(t, connect(t, first)), "two brokers store")
-	<-first.Done()
-	var fenced *broker.FencedError
-	if !errors.As(first.Err(), &fenced) || fenced.Leader != second.URL() {
-		t.Errorf("done because of %v", first.Err())
-	}
-	check.NoError(t, produce(t, connect(t, second)))
-}
-
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	check.NoErrorf(t, server.Run(ctx, settings(t, "mem:"), quiet, func(s *server.Server) {
@@ -138,15 +123,6 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		cancel()
 	}), "canceled")
 	check.NoErrorf(t, server.Run(ctx, settings(t, "mem:"), quiet, nil), "canceled before the start")
-}
-
-func TestRunSaysThatItWasFenced(t *testing.T) {
-	bucket := "file:" + t.TempDir()
-	err := server.Run(t.Context(), settings(t, bucket), quiet, func(s *server.Server) {
-		start(t, settings(t, bucket))
-		_ = produce(t, connect(t, s))
-	})
-	check.ErrorIs(t, err, broker.ErrFenced)
 }
 
 func TestFaultsAtTheStart(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/problem"
 )
 
@@ -45,7 +47,7 @@ func (n *Net) due(p *peer) (time.Time, bool) {
 	switch {
 	case p.conn != nil || len(p.reg.Addresses) == 0:
 		return time.Time{}, false
-	case p.tries == 0 && (p.linked && n.lower(p) || !p.linked && p.expected || p.byPeer || len(n.o.Self.Addresses) == 0):
+	case p.tries == 0 && (p.linked && n.lower(p) || !p.linked && p.expected || p.byPeer || !n.o.Self.Reachable()):
 		return p.lost, true
 	case p.tries == 0:
 		return p.lost.Add(t.Other), true
@@ -121,11 +123,11 @@ func (n *Net) tryAddresses(ctx context.Context, p *peer, good string) (*conn, Ev
 				return c, Event{}
 			}
 		}
-		another, isAnother := errors.AsType[*errAnother](d.err)
 		ev := Event{Kind: Failed, Address: d.address, Err: fmt.Errorf("dial %s: %w", d.address, d.err)}
+		other, isOther := n.answers(d.err)
 		switch {
-		case isAnother && another.run.Node == p.run.Node:
-			ev.Kind, ev.Other = Replaced, another.run
+		case isOther && replaces(&other, &p.reg):
+			ev.Kind, ev.Other = Replaced, other.Run
 			return nil, ev
 		case errors.Is(d.err, syscall.ECONNREFUSED):
 			ev.Kind = Refused
@@ -141,6 +143,23 @@ func (n *Net) tryAddresses(ctx context.Context, p *peer, good string) (*conn, Ev
 		return nil, refused
 	}
 	return nil, failed
+}
+
+// answers returns the run that has answered instead of the one that was dialed.
+func (n *Net) answers(err error) (cluster.Registration, bool) {
+	if another, ok := errors.AsType[*errAnother](err); ok {
+		return another.reg, true
+	}
+	return n.o.Self, errors.Is(err, errSelf)
+}
+
+// replaces reports whether a run that answers at an address of another one proves that the other has
+// ended: because it has the lock of its data folder, because no two processes of a machine listen at one
+// address, or because an operator gave it the name of the other with --advertise. An IP address that
+// machines choose themselves may belong to several.
+func replaces(r, old *cluster.Registration) bool {
+	u, err := url.Parse(old.URL)
+	return r.Run.Node == old.Run.Node || r.Beside(old) || err == nil && old.URL == r.URL && u.Hostname() != "" && net.ParseIP(u.Hostname()) == nil
 }
 
 // greet runs a handshake on a connection, which it closes after an error, and when ctx ends meanwhile.

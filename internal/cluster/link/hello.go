@@ -177,9 +177,9 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 
 // errAnother: a dialed address is that of another run.
-type errAnother struct{ run cluster.Run }
+type errAnother struct{ reg cluster.Registration }
 
-func (e *errAnother) Error() string { return fmt.Sprintf("run %s answers", e.run) }
+func (e *errAnother) Error() string { return fmt.Sprintf("run %s answers", e.reg.Run) }
 
 // greetDialed makes a connection to an address of p a link.
 func (n *Net) greetDialed(ctx context.Context, raw net.Conn, p *peer, address string) (*conn, error) {
@@ -222,7 +222,7 @@ func (n *Net) greetDialed(ctx context.Context, raw net.Conn, p *peer, address st
 		if err != nil || r.KeyHash != key {
 			return nil, errors.Join(fmt.Errorf("a broker with another key answers as run %s", theirs.from), err)
 		}
-		return nil, &errAnother{theirs.from}
+		return nil, &errAnother{r}
 	case key != p.reg.KeyHash:
 		return nil, errKey
 	}

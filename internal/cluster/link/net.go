@@ -26,7 +26,7 @@ const (
 	Fed                           // Pos, Prefix: a slot is committed
 	Ended                         // ByPeer, Err: the link is over
 	Refused                       // Address, Err: the host of the run refused a dial (ECONNREFUSED)
-	Replaced                      // Address, Other: an address of the run is that of a later run of its data folder
+	Replaced                      // Address, Other: the run has ended, because another one answers at its address
 	Failed                        // Err: a dial did not make a link, for another reason
 )
 

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -48,6 +49,9 @@ const (
 	fieldLevelMax
 	fieldReadOnly
 	fieldSecure
+	fieldMachine
+	fieldLocal
+	fieldFolder
 )
 
 // Limits of the fields in bytes.
@@ -56,6 +60,8 @@ const (
 	hostMax    = 280
 	urlMax     = 512
 	versionMax = 64
+	folderMax  = 1024
+	localMax   = 2 // addresses
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -80,6 +86,13 @@ func Encode(r *cluster.Registration) ([]byte, error) {
 	b = appendNumber(b, fieldLevelMax, uint64(r.LevelMax))
 	b = appendFlag(b, fieldReadOnly, r.ReadOnly)
 	b = appendFlag(b, fieldSecure, r.Secure)
+	if r.Machine != [16]byte{} {
+		b = appendBytes(b, fieldMachine, r.Machine[:])
+	}
+	for _, a := range r.Local {
+		b = appendText(b, fieldLocal, a)
+	}
+	b = appendText(b, fieldFolder, r.Folder)
 	if len(b) > RegistrationMax {
 		return nil, fmt.Errorf("registration of %s: %d bytes, at most %d are allowed", r.Run, len(b), RegistrationMax)
 	}
@@ -143,7 +156,7 @@ func setRegistration(r *cluster.Registration, f field) (err error) {
 		r.Name, err = f.text("name")
 	case fieldAddress:
 		if len(r.Addresses) == AddressesMax {
-			return tooManyAddresses(AddressesMax + 1)
+			return tooMany("addresses", AddressesMax+1, AddressesMax)
 		}
 		var a string
 		a, err = f.text("address")
@@ -168,12 +181,23 @@ func setRegistration(r *cluster.Registration, f field) (err error) {
 		r.ReadOnly, err = f.flag("read-only")
 	case fieldSecure:
 		r.Secure, err = f.flag("TLS")
+	case fieldMachine:
+		err = f.fill("machine", r.Machine[:])
+	case fieldLocal:
+		if len(r.Local) == localMax {
+			return tooMany("local addresses", localMax+1, localMax)
+		}
+		var a string
+		a, err = f.text("local address")
+		r.Local = append(r.Local, a)
+	case fieldFolder:
+		r.Folder, err = f.text("folder")
 	}
 	return err // unknown fields are skipped
 }
 
-func tooManyAddresses(n int) error {
-	return fmt.Errorf("%d addresses, at most %d are allowed", n, AddressesMax)
+func tooMany(of string, n, limit int) error {
+	return fmt.Errorf("%d %s, at most %d are allowed", n, of, limit)
 }
 
 // check validates the fields of a registration.
@@ -190,9 +214,11 @@ func check(r *cluster.Registration) error {
 	case r.LevelMax < 1:
 		return errors.New("format level 0: want 1 or more")
 	case len(r.Addresses) > AddressesMax:
-		return tooManyAddresses(len(r.Addresses))
+		return tooMany("addresses", len(r.Addresses), AddressesMax)
+	case len(r.Local) > localMax:
+		return tooMany("local addresses", len(r.Local), localMax)
 	}
-	for _, a := range r.Addresses {
+	for _, a := range slices.Concat(r.Addresses, r.Local) {
 		if err := checkHostPort("address", a); err != nil {
 			return err
 		}
@@ -202,8 +228,11 @@ func check(r *cluster.Registration) error {
 			return err
 		}
 	}
-	return cmp.Or(checkText("name", r.Name, nameMax), checkText("version", r.Version, versionMax), checkURL(r.URL))
+	return cmp.Or(checkText("name", r.Name, nameMax), checkText("version", r.Version, versionMax), CheckFolder(r.Folder), checkURL(r.URL))
 }
+
+// CheckFolder checks the data folder of a registration.
+func CheckFolder(s string) error { return checkText("folder", s, folderMax) }
 
 func checkText(name, s string, limit int) error {
 	if len(s) > limit {

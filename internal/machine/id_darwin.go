@@ -1,0 +1,17 @@
+package machine
+
+import (
+	"crypto/sha256"
+
+	"golang.org/x/sys/unix"
+)
+
+// ID identifies this machine since its start. It is 16 bytes of a hash; zero if it is unknown.
+func ID() (id [16]byte) {
+	boot, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil || boot == "" {
+		return id
+	}
+	sum := sha256.Sum256([]byte(boot))
+	return [16]byte(sum[:])
+}
