@@ -20,7 +20,7 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the machine, the bucket and the settings, with advice",
 		Long: `Takes the flags and variables of seb serve and checks everything that such a broker depends on: clock, disk, open files, memory,
-addresses, certificate, permissions and latency of the store, lifecycle rules, versioning, the log and its format level. A broker
+addresses, API key, certificate, permissions and latency of the store, lifecycle rules, versioning, the log and its format level. A broker
 may run meanwhile. The check puts ten small objects below probe/ in the bucket and deletes them.
 
 Exit code 0: no check fails, although some may warn. Exit code 1: a check fails.`,

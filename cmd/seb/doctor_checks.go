@@ -85,6 +85,7 @@ func examine(ctx context.Context, cfg config.Config) []finding {
 	e.memory()
 	e.ports(ctx)
 	e.certificate()
+	e.apiKey()
 	e.bucket(ctx)
 	return e.findings
 }

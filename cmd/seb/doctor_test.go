@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -53,6 +54,11 @@ func TestDoctorFindings(t *testing.T) {
 		"an outdated list":      {clients("", -time.Hour), checkWarn, "client certificates", "is outdated since"},
 		"client certificates":   {clients("", time.Hour), checkOK, "client certificates", "authorities of"},
 		"a broker for some":     {demanding, checkOK, "HTTP address", "a broker answers"},
+		"no key file":           {func(_ *testing.T, cfg *config.Config) { cfg.HTTP.APIKeyFile = "no-key" }, checkFail, "API key", "--http-api-key-file: open no-key"},
+		"a damaged key file":    {keyFile("a key\n"), checkFail, "API key", "--http-api-key-file: "},
+		"a short key":           {keyFile("short\n"), checkWarn, "API key", "5 bytes, want at least 16"},
+		"a generated key":       {emptyKey, checkFail, "API key", "api-key: "},
+		"a new key":             {func(*testing.T, *config.Config) {}, checkOK, "API key", "the first start generates one"},
 		"a wrong secrets key":   {func(_ *testing.T, cfg *config.Config) { cfg.Secrets.Key = "x" }, checkFail, "secrets", "not a secrets key"},
 		"no secrets":            {writeLog, checkOK, "secrets", "no trigger has secrets"},
 		"a file as data folder": {func(t *testing.T, cfg *config.Config) { cfg.DataDir = filepath.Join(write(t, cfg.DataDir), "data") }, checkFail, "data-dir", "not a directory"},
@@ -199,6 +205,18 @@ func demanding(t *testing.T, cfg *config.Config) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	cfg.HTTP.Port = s.Listener.Addr().(*net.TCPAddr).Port
+}
+
+// keyFile sets a file of the API key.
+func keyFile(text string) func(t *testing.T, cfg *config.Config) {
+	return func(t *testing.T, cfg *config.Config) { t.Helper(); cfg.HTTP.APIKeyFile = testFile(t, text) }
+}
+
+// emptyKey empties the file of the generated key.
+func emptyKey(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	cfg.DataDir = t.TempDir()
+	write(t, filepath.Join(cfg.DataDir, server.KeyFile))
 }
 
 func write(t *testing.T, file string) string {
