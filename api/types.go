@@ -183,6 +183,8 @@ type Health struct {
 	Epoch  uint32 `json:"epoch,omitempty"`
 	// FormatLevel is the format level of the bucket.
 	FormatLevel uint32 `json:"format_level,omitempty"`
+	// Run identifies the process, as in GET /cluster. Only GET /healthz has it.
+	Run string `json:"run,omitempty"`
 }
 
 // Status is the answer to GET /status.

@@ -18,6 +18,12 @@ func (c *Client) Ready(ctx context.Context) (Health, error) {
 	return get[Health](ctx, c, "/readyz", nil)
 }
 
+// Live returns the state of a broker that answers, ready or not. It needs no key. Run identifies the
+// process.
+func (c *Client) Live(ctx context.Context) (Health, error) {
+	return get[Health](ctx, c, "/healthz", nil)
+}
+
 // Status returns what an operator looks at first. The broker makes no request to the store for it.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "/status", nil)

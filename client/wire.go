@@ -100,7 +100,7 @@ type (
 	LogTime = api.LogTime
 	// Upgrade is the format level of the broker's bucket.
 	Upgrade = api.Upgrade
-	// Health is the state of a broker that is ready.
+	// Health is the state of a broker that answers.
 	Health = api.Health
 	// Status is what an operator looks at first.
 	Status = api.Status

@@ -3,19 +3,13 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
@@ -143,64 +137,6 @@ func (e *examination) memory() {
 	default:
 		e.add(checkOK, "memory", "", "--memory-limit %s of %s", roughSize(limit), roughSize(has))
 	}
-}
-
-// ports checks whether the addresses are free, or a broker answers there.
-func (e *examination) ports(ctx context.Context) {
-	running := false // a broker answers at the HTTP address
-	for _, p := range []struct{ check, address string }{
-		{"HTTP address", net.JoinHostPort(e.cfg.HTTP.Address, strconv.Itoa(e.cfg.HTTP.Port))},
-		{"Kafka address", e.cfg.Kafka.Listen},
-	} {
-		if p.address == "" {
-			continue
-		}
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.address)
-		switch {
-		case err == nil:
-			_ = l.Close()
-			e.add(checkOK, p.check, "", "%s is free", p.address)
-		case !errors.Is(err, syscall.EADDRINUSE):
-			e.add(checkFail, p.check, "use an address of this machine", "%v", err)
-		case p.check == "HTTP address" && e.isBroker(ctx, p.address):
-			running = true
-			e.add(checkOK, p.check, "", "%s: a broker answers", p.address)
-		case running:
-			e.add(checkOK, p.check, "", "%s is in use, and a broker answers at the HTTP address", p.address)
-		default:
-			e.add(checkWarn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
-		}
-	}
-}
-
-// isBroker reports whether a Seb broker answers at an address. Its certificate may be for other
-// names. If clients need a certificate, a server that demands one is taken for the broker.
-func (e *examination) isBroker(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	scheme := "http"
-	if e.cfg.TLS.On(config.ListenerHTTP) {
-		scheme = "https"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	var demanded atomic.Bool
-	tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, //nolint:gosec // no data is sent
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			demanded.Store(true)
-			return &tls.Certificate{}, nil
-		},
-	}}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		_, require := e.cfg.TLS.Clients()
-		return require && demanded.Load()
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
 }
 
 // bucket checks the store, the log, and the clock compared with both.

@@ -58,33 +58,54 @@ func (r *remote) register(cmd *cobra.Command) {
 	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, which must run unless --address is set; with that, only its key counts, if it is the same broker")
 }
 
-// client returns a client for the broker. It finds the address and the key, and does not connect.
+// client returns a client for the broker. It finds the address and the key. It connects to a broker only
+// to find out whether it is the one of the data folder.
 func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	key, err := r.settings(cmd)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	local, err := server.Discover(r.dataDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	local, err := r.discover()
+	if err != nil {
 		return nil, err
 	}
+	return r.open(cmd, key, local)
+}
+
+// discover returns the broker of the data folder; its address is "" if there is none.
+func (r *remote) discover() (server.Runtime, error) {
+	local, err := server.Discover(r.dataDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return local, err
+}
+
+// absent returns the error that no broker runs with the data folder.
+func (r *remote) absent(but string) error {
+	return fmt.Errorf("no broker runs with data directory %s%s; start one with `seb serve --data-dir %s`, or name a broker with --address",
+		r.dataDir, but, config.ShellQuote(r.dataDir))
+}
+
+// open is client with the key of the settings and the broker of the data folder.
+func (r *remote) open(cmd *cobra.Command, key string, local server.Runtime) (*client.Client, error) {
 	address := cmp.Or(r.address, local.Address)
 	switch {
 	case address == "" && cmd.Flags().Changed("data-dir"): // or $SEB_DATA_DIR
-		return nil, fmt.Errorf("no broker runs with data directory %s; start one with `seb serve --data-dir %s`, or name a broker with --address",
-			r.dataDir, config.ShellQuote(r.dataDir))
+		return nil, r.absent("")
 	case address == "":
 		address = addressDefault
 	}
 	if shown := withoutPasswords(address); shown != "" {
 		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, shown))
 	}
-	own := r.address == "" || r.address == local.Address
+	own := address == local.Address
+	o := client.Options{APIKey: key, RetryTime: cmp.Or(r.retry, retryTime)}
 	if key == "" && own && r.cert == (tlsport.Files{}) {
 		// Only the local broker gets the local broker's key, and not instead of a certificate.
-		key = local.APIKey
+		o.APIKey = local.APIKey
 	}
-	o := client.Options{APIKey: key, RetryTime: cmp.Or(r.retry, retryTime)}
+	var err error
 	switch {
 	case r.caFile != "":
 		if o.TLS, err = trustAuthorities(r.caFile); err != nil {
@@ -101,11 +122,46 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	if err := answers(cmd.Context(), address); err != nil {
 		return nil, err
 	}
+	if own && local.Run != "" {
+		if run, err := runAt(cmd.Context(), address, o); err != nil || run != local.Run {
+			return r.another(cmd, key, local, err)
+		}
+	}
 	c, err := client.New(address, o)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	return c, nil
+}
+
+// runAt returns the run of the broker at an address, which may be any: it does not get the key.
+func runAt(ctx context.Context, address string, o client.Options) (string, error) {
+	o.APIKey = ""
+	c, err := client.New(address, o)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	h, err := c.Live(ctx)
+	return h.Run, err
+}
+
+// another is open after another run than that of the data folder has answered at its address, or none
+// with an error: a killed broker leaves its address. The broker of the data folder may have started
+// meanwhile.
+func (r *remote) another(cmd *cobra.Command, key string, was server.Runtime, err error) (*client.Client, error) {
+	local, fault := r.discover()
+	switch {
+	case fault != nil:
+		return nil, fault
+	case local.Run != was.Run:
+		return r.open(cmd, key, local)
+	case err != nil:
+		return nil, err
+	case r.address != "":
+		return r.open(cmd, key, server.Runtime{}) // without the key of the data folder
+	}
+	return nil, r.absent(": another one answers at " + withoutPasswords(was.Address))
 }
 
 // settings reads the environment and the file of the key, and returns the key. What the command line

@@ -147,17 +147,17 @@ ready, or does not answer in time; the line on stderr has the reason.`,
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, slow)
 			defer cancel()
 			cmd.SetContext(ctx)
-			return r.with(cmd, func(c *client.Client) error {
+			err := r.with(cmd, func(c *client.Client) error {
 				h, err := c.Ready(ctx)
-				switch {
-				case err != nil && errors.Is(context.Cause(ctx), slow):
-					return slow
-				case err != nil:
-					return err
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "ready: epoch %d, format level %d\n", h.Epoch, h.FormatLevel)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "ready: epoch %d, format level %d\n", h.Epoch, h.FormatLevel)
 				return err
 			})
+			if err != nil && errors.Is(context.Cause(ctx), slow) {
+				return slow
+			}
+			return err
 		},
 	}
 	r.register(cmd)

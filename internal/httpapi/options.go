@@ -96,6 +96,8 @@ type Options struct {
 	// it names. Default 2 s.
 	LeaderWait time.Duration
 
+	// Run identifies the process, for GET /healthz.
+	Run string
 	// Version, Started and Store are for GET /status. Warnings adds to the warnings there.
 	Version  string
 	Started  time.Time

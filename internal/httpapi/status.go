@@ -122,9 +122,9 @@ func (a *API) largestLag(by *caller) *api.GroupLag {
 	return nil
 }
 
-// getHealth answers that the process runs.
+// getHealth answers that the process runs, and which one.
 func (a *API) getHealth(w http.ResponseWriter, _ *http.Request, _ *caller) error {
-	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
+	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Run: a.o.Run})
 }
 
 // getReady reports whether requests would succeed. It does no I/O.

@@ -26,6 +26,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/stats"
@@ -86,12 +87,13 @@ func writeGroupLags(w io.Writer, b *broker.Broker) {
 const RuntimeFile = "broker.json"
 
 // Runtime is the content of RuntimeFile. It has the key, so only the owner can read the file. The
-// broker removes it at a stop; a killed broker leaves it.
+// broker removes it at a stop; a killed broker leaves it, and another one may have taken its address.
 type Runtime struct {
 	Address string    `json:"address"` // URL
 	APIKey  string    `json:"api_key"`
 	Bucket  string    `json:"bucket"`
 	PID     int       `json:"pid"`
+	Run     string    `json:"run,omitempty"` // as in GET /healthz; "" of an earlier version
 	Started time.Time `json:"started"`
 	// Certificate is the certificate file of Address, if it begins with https. Commands on this
 	// machine trust it, whatever its names.
@@ -116,12 +118,23 @@ func Discover(dataDir string) (Runtime, error) {
 	return r, nil
 }
 
-func (r *Runtime) write(dataDir string) error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
+// writeRuntime writes the RuntimeFile before the broker answers the first request: a command that gets the
+// answer of another run than that of the file reads the file again.
+func (s *Server) writeRuntime() {
+	r := Runtime{Address: s.URL(), APIKey: s.key, Bucket: s.node.StoreName(), PID: os.Getpid(), Run: s.run.String(), Started: time.Now().UTC()}
+	if s.ports.http.Secure() {
+		r.Certificate = absolute(s.cfg.TLS.CertFile)
 	}
-	return writeFile(filepath.Join(dataDir, RuntimeFile), append(b, '\n'))
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = writeFile(filepath.Join(s.cfg.DataDir, RuntimeFile), append(b, '\n'))
+	}
+	if err != nil {
+		// Commands then need the address on the command line, but a full disk must not stop the
+		// broker.
+		s.log.Warn("address not written to the data folder", "err", err)
+	}
+	failpoint.Hit("start.announced")
 }
 
 // openStats starts the statistics of GET /stats and the histograms of GET /latency. Their memory is a part of that for readers at the end of the log, which

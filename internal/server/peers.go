@@ -81,7 +81,7 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 		return node.Joined{}, err
 	}
 	p := &peers{s: s, log: s.log, store: j.Store, key: key, follow: !s.cfg.TakeOver, registered: make(chan struct{}), met: make(chan struct{})}
-	p.self = s.registration(cluster.Run{Node: j.Node, ID: record.NewID()}, key.Hash())
+	p.self = s.registration(cluster.Run{Node: j.Node, ID: s.run}, key.Hash())
 	listing, err := p.list(ctx, j.Bucket)
 	if errors.Is(err, objstore.ErrNoVerdict) {
 		return node.Joined{}, fmt.Errorf("%w; last error of the object store: %w", context.Cause(ctx), err)

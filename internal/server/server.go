@@ -34,6 +34,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/record"
 )
 
 // Server is a running broker with its listeners. Its methods may be called concurrently.
@@ -51,7 +52,7 @@ type Server struct {
 	ports    ports
 	groups   *coordinator.Coordinator // nil without Kafka: groups then have no members
 	pprof    *pprofServer             // nil: disabled
-	runtime  Runtime
+	run      record.ID
 	key      string
 	keyFile  string         // file of the key; "" if it was configured
 	keyMade  bool           // at this start
@@ -89,7 +90,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 		return nil, err
 	}
 	cfg.Bucket, cfg.S3Bucket = bucket, ""
-	s := &Server{cfg: cfg, log: log, done: make(chan struct{}), stopping: make(chan struct{})}
+	s := &Server{cfg: cfg, log: log, run: record.NewID(), done: make(chan struct{}), stopping: make(chan struct{})}
 	if s.targets, err = webhook.ParsePolicy(cfg.WebhookTargets()); err != nil {
 		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
 	}
@@ -294,7 +295,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.knownHosts(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),
+		Version:      s.cfg.Version, Run: s.run.String(), Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),
 		Cluster: s.peers.view(), ClusterTLS: trusts, Control: s.peers.control(), PeerLink: s.peers.link(), Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
 	})
 	if err != nil {
@@ -310,16 +311,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		return err
 	}
 	s.dash.start(s)
-	s.runtime = Runtime{Address: s.URL(), APIKey: s.key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
-	if s.ports.http.Secure() {
-		s.runtime.Certificate = absolute(s.cfg.TLS.CertFile)
-	}
-	if err := s.runtime.write(s.cfg.DataDir); err != nil {
-		// Commands then need the address on the command line, but a full disk must not stop the
-		// broker.
-		s.log.Warn("address not written to the data folder", "err", err)
-	}
-	failpoint.Hit("start.announced")
+	s.writeRuntime()
 	s.http = s.api.Server()
 	s.serving.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -366,7 +358,7 @@ func (s *Server) URL() string {
 func (s *Server) KafkaAddress() string { return s.kafka.address() }
 
 // APIKey returns the key that requests must have.
-func (s *Server) APIKey() string { return s.runtime.APIKey }
+func (s *Server) APIKey() string { return s.key }
 
 // Done is closed when the server cannot continue: another broker took over, the log is corrupt, or
 // the listener failed. Call Close also then; it answers waiting requests.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+// ports checks whether the addresses are free, or a broker answers there.
+func (e *examination) ports(ctx context.Context) {
+	running := false // a broker answers at the HTTP address
+	for _, p := range []struct{ check, address string }{
+		{"HTTP address", net.JoinHostPort(e.cfg.HTTP.Address, strconv.Itoa(e.cfg.HTTP.Port))},
+		{"Kafka address", e.cfg.Kafka.Listen},
+	} {
+		if p.address == "" {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.address)
+		switch {
+		case err == nil:
+			_ = l.Close()
+			e.add(checkOK, p.check, "", "%s is free", p.address)
+		case !errors.Is(err, syscall.EADDRINUSE):
+			e.add(checkFail, p.check, "use an address of this machine", "%v", err)
+		case p.check == "HTTP address" && e.brokerAt(ctx, p.address):
+			running = true
+		case running:
+			e.add(checkOK, p.check, "", "%s is in use, and a broker answers at the HTTP address", p.address)
+		default:
+			e.add(checkWarn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
+		}
+	}
+}
+
+// brokerAt reports whether a Seb broker answers at the HTTP address, and adds the finding: is it the one
+// of the data directory?
+func (e *examination) brokerAt(ctx context.Context, address string) bool {
+	run, ok := e.runAt(ctx, address)
+	if !ok {
+		return false
+	}
+	local, err := server.Discover(e.cfg.DataDir)
+	level, but := checkOK, ""
+	if known := err == nil || errors.Is(err, fs.ErrNotExist); known && run != "" && run != local.Run {
+		level, but = checkWarn, ", but not the one of data directory "+e.cfg.DataDir
+	}
+	e.add(level, "HTTP address", "stop it, choose another --http-port, or set its --data-dir", "%s: a broker answers%s", address, but)
+	return true
+}
+
+// runAt reports whether a Seb broker answers at an address, and which run; "" if it does not say. Its
+// certificate may be for other names. If clients need a certificate, a server that demands one is taken
+// for a broker.
+func (e *examination) runAt(ctx context.Context, address string) (run string, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	scheme := "http"
+	if e.cfg.TLS.On(config.ListenerHTTP) {
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/healthz", nil)
+	if err != nil {
+		return "", false
+	}
+	var demanded atomic.Bool
+	tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // no data is sent
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			demanded.Store(true)
+			return &tls.Certificate{}, nil
+		},
+	}}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		_, require := e.cfg.TLS.Clients()
+		return "", require && demanded.Load()
+	}
+	defer resp.Body.Close()
+	var h api.Health
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&h) // it is only for the run
+	return h.Run, resp.StatusCode == http.StatusOK
+}
