@@ -125,6 +125,9 @@ func difference(got, want golden.Expectation) string {
 	return ""
 }
 
+// noTime is how earlier programs wrote a time that does not exist, which is now left out.
+const noTime = "0001-01-01T00:00:00Z"
+
 // covers reports whether got equals want, apart from additional members of objects.
 func covers(got, want any) bool {
 	switch want := want.(type) {
@@ -132,7 +135,7 @@ func covers(got, want any) bool {
 		g, ok := got.(map[string]any)
 		for name, w := range want {
 			v, has := g[name]
-			ok = ok && has && covers(v, w)
+			ok = ok && (has && covers(v, w) || !has && w == noTime)
 		}
 		return ok
 	case []any:
