@@ -19,7 +19,7 @@ const (
 	streamNemesis
 	streamSlot    // plus the slot's number
 	streamJournal = 50
-	streamForce   = 60 // plus the slot's number
+	streamForce   = 60  // plus the slot's number
 	streamClient  = 100 // plus the client's number
 )
 

@@ -131,6 +131,7 @@ func (s *soak) judge(p *ledger) (*judge, error) {
 func (s *soak) rounds(names []string) (garbage []string) {
 	begin := time.Now()
 	write := func() { must.NoError(s.t, s.l.send(s.l.topics[6], s.l.safe, 1)) }
+	write() // a broker that has lost its data directory answers before it leads
 	text := must.Get(s.p.metrics(s.current))(s.t)
 	current := uint32(value(text, "seb_log_epoch"))
 	epoch, from := s.p.newestSnapshot()
