@@ -505,6 +505,27 @@ func TestBrokersThatDoNotReachEachOther(t *testing.T) {
 	}
 }
 
+// TestBrokersThatHaveOneName: the name of each is that of the other, so what answers there proves nothing
+// to a run that led until the other one sealed.
+func TestBrokersThatHaveOneName(t *testing.T) {
+	self, other := registered(1), registered(2)
+	self.URL, other.URL = "http://broker:1", "http://broker:1"
+	r := newRig(t, Config{Self: self})
+	r.step(Event{Kind: EvListed, Listed: []Registration{self}})
+	r.lead()
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	r.log.Leads = false
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	r.take()
+	r.log.Pos, r.log.Nonce, r.log.Sealer = state.Position{Epoch: r.log.Pos.Epoch + 1}, nonce(r.log.Pos.Epoch+1), run(2)
+	r.step(Event{Kind: EvFound, Registration: other})
+	r.step(Event{Kind: EvReplaced, From: run(2)})
+	r.wait(time.Second)
+	if fx := r.take(); fx.Stand || !fx.Exit {
+		t.Errorf("it stands %v, ends %v", fx.Stand, fx.Exit)
+	}
+}
+
 // TestADeadBrokerOfThisMachine: no process of this machine listens at its address, or another one does.
 func TestADeadBrokerOfThisMachine(t *testing.T) {
 	beside := func(n byte) Registration {

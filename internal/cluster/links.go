@@ -56,6 +56,12 @@ func (p *peer) apart() bool {
 	return p != nil && p.listed && !p.over() && !p.reg.Run.IsZero() && !p.reg.ReadOnly && !p.reg.Reachable()
 }
 
+// namesake reports whether the run is taken to have ended, because a run at its URL answers, which is
+// that of self too. If self led when the run sealed, both are there.
+func (p *peer) namesake(self *Registration) bool {
+	return p != nil && p.replaced && p.run.Node != self.Run.Node && p.reg.URL != "" && p.reg.URL == self.URL
+}
+
 // unheard reports whether the run may lead, and this one has never heard it.
 func (p *peer) unheard() bool { return p != nil && p.listed && !p.over() && !p.hasBeat }
 

@@ -17,7 +17,7 @@ func (c *Core) standbyRound(fx *Effects) {
 		return
 	case c.leaving || c.otherKey() || c.later() || c.joinedAt == 0:
 		return
-	case c.hasLed && c.sealer().apart(): // H20: otherwise the two depose each other in turn
+	case c.hasLed && c.sealer().apart(), c.lost.epoch != 0 && c.sealer().namesake(&c.cfg.Self): // H20: otherwise the two depose each other in turn
 		c.told, fx.Exit = true, true
 		return
 	}

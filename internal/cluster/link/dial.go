@@ -156,10 +156,14 @@ func (n *Net) answers(err error) (cluster.Registration, bool) {
 // replaces reports whether a run that answers at an address of another one proves that the other has
 // ended: because it has the lock of its data folder, because no two processes of a machine listen at one
 // address, or because an operator gave it the name of the other with --advertise. An IP address that
-// machines choose themselves may belong to several.
+// machines choose themselves may belong to several, and each machine is localhost.
 func replaces(r, old *cluster.Registration) bool {
 	u, err := url.Parse(old.URL)
-	return r.Run.Node == old.Run.Node || r.Beside(old) || err == nil && old.URL == r.URL && u.Hostname() != "" && net.ParseIP(u.Hostname()) == nil
+	return r.Run.Node == old.Run.Node || r.Beside(old) || err == nil && old.URL == r.URL && isName(u.Hostname())
+}
+
+func isName(host string) bool {
+	return host != "" && net.ParseIP(host) == nil && !strings.EqualFold(host, "localhost")
 }
 
 // greet runs a handshake on a connection, which it closes after an error, and when ctx ends meanwhile.

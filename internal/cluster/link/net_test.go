@@ -269,6 +269,22 @@ func TestAnotherRunAnswers(t *testing.T) {
 	}
 }
 
+// TestEachMachineIsLocalhost: a broker that advertises localhost finds itself at the address of another one
+// that does too, which proves nothing.
+func TestEachMachineIsLocalhost(t *testing.T) {
+	for name, kind := range map[string]link.EventKind{"localhost": link.Failed, "db1": link.Replaced} {
+		t.Run(name, func(t *testing.T) {
+			a := newEnd(t, objstore.NewMemory(), 1, func(o *link.Options) { o.Self.URL = "http://" + name + ":51313" })
+			other := a.reg
+			other.Run.Node = record.ID{9}
+			a.net.Expect(&other)
+			if ev := a.until(func(link.Event) bool { return true }); ev.Kind != kind {
+				t.Errorf("%+v", ev)
+			}
+		})
+	}
+}
+
 // TestOwnAddressIsSkipped: machines have equal addresses, such as those of container bridges.
 func TestOwnAddressIsSkipped(t *testing.T) {
 	store := objstore.NewMemory()
