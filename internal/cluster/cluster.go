@@ -32,7 +32,7 @@ type Registration struct {
 	Secure    bool     // Addresses and Local speak TLS
 	Machine   [16]byte // identifies machine, boot and network namespace; zero: unknown
 	Local     []string // host:port that brokers with the same Machine dial
-	Folder    string   // its data folder, for a broker of the same Machine that starts without an API key
+	Folder    string   // its data folder, if that holds its API key, for a broker of the same Machine without a key
 }
 
 // Reachable reports whether other brokers can reach the run.

@@ -57,6 +57,9 @@ func (s *Server) adoptKey(found []cluster.Registration) {
 			continue
 		}
 		key, err := ReadKey(file)
+		if key == s.key { // the other broker had this data folder
+			continue
+		}
 		if err == nil {
 			err = writeFile(s.keyFile, []byte(key+"\n"))
 		}

@@ -140,7 +140,8 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 	r.Name, _ = os.Hostname()
 	if r.Machine = machine.ID(); r.Machine != [16]byte{} {
 		r.Local = []string{localAddress(s.listener.Addr().String())}
-		if folder, err := filepath.Abs(s.cfg.DataDir); err == nil && link.CheckFolder(folder) == nil {
+		folder, err := filepath.Abs(s.cfg.DataDir)
+		if own := s.keyFile == filepath.Join(s.cfg.DataDir, KeyFile); own && err == nil && link.CheckFolder(folder) == nil {
 			r.Folder = folder
 		}
 	}
@@ -389,7 +390,7 @@ func (p *peers) registerSelf(ctx context.Context) {
 		case errors.Is(err, node.ErrStoreCheck):
 			p.s.end(err)
 			return
-		case errors.Is(err, objstore.ErrRefused):
+		case !errors.Is(err, objstore.ErrNoVerdict):
 			p.log.Warn("this broker is not registered, so others do not find it", "err", err)
 			return
 		}

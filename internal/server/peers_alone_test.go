@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/cluster"
@@ -66,6 +68,41 @@ func TestAKeyThatExistsStays(t *testing.T) {
 				t.Errorf("the key was taken: %v, want %v", taken, c.taken)
 			}
 		})
+	}
+}
+
+// TestKeysThatAreNotTaken: the key of an earlier run in the own data folder is no other one, and the file
+// in the folder of a broker with a configured key is not its key.
+func TestKeysThatAreNotTaken(t *testing.T) {
+	c := newCrew(t)
+	var log sebtest.Log
+	open := func(cfg config.Config) *server.Server {
+		s := must.Get(server.Start(t.Context(), cfg, log.Logger()))(t)
+		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		return s
+	}
+	own := c.settings()
+	c.byDefault(&own)
+	for range 2 {
+		open(own).Kill()
+		must.NoError(t, os.RemoveAll(own.DataDir))
+	}
+
+	configured := c.settings()
+	must.NoError(t, os.MkdirAll(configured.DataDir, 0o700))
+	must.NoError(t, os.WriteFile(filepath.Join(configured.DataDir, server.KeyFile), []byte("a-key-of-an-earlier-run\n"), 0o600))
+	open(configured)
+	if open(own).APIKey() == "a-key-of-an-earlier-run" || log.Contains("API key taken") {
+		t.Errorf("log:\n%s", log.String())
+	}
+}
+
+// TestABrokerThatCannotRegisterLeads: others do not find it, and without others it leads.
+func TestABrokerThatCannotRegisterLeads(t *testing.T) {
+	c := newCrew(t)
+	a := c.start(func(s *config.Config) { s.Advertise = strings.Repeat("a", 280) })
+	if !a.Node().Leads() {
+		t.Error("it does not lead")
 	}
 }
 
