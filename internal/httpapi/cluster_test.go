@@ -106,6 +106,13 @@ func TestReadiness(t *testing.T) {
 			}
 		}
 	}
+	starting := start(t, func(c *setup) {
+		c.http.Cluster = newPeers(member("alone", ""))
+		c.broker.Standby, c.broker.Core.Standby = true, true
+	})
+	if a := starting.get("/readyz"); a.problem(t).Code != api.NotLeader {
+		t.Errorf("a broker that does not lead yet, and knows no other: %s", a)
+	}
 	view.lead("")
 	if a := standby.get("/readyz"); a.status != http.StatusOK {
 		t.Errorf("the leader was known a moment ago: %s", a)

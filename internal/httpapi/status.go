@@ -153,7 +153,7 @@ const readyFor = 10 * time.Second
 // serves returns why requests would fail, or nil. A broker that knows the leader serves all requests.
 func (a *API) serves() error {
 	err := a.ready()
-	if a.forwarder == nil || a.forwarder.Alone() || a.stops.Stopped() || a.b.Leads() {
+	if a.forwarder == nil || a.stops.Stopped() || a.b.Leads() {
 		return err
 	}
 	if _, known := a.forwarder.Leader(); known {
