@@ -148,7 +148,6 @@ type Core struct {
 	nextBeat   time.Duration
 	beat       Beat // the newest that was sent
 	joining    bool
-	hasLed     bool          // this run, or an earlier one of its data folder
 	lost       epochName     // that this run led until another run sealed the next
 	against    Run           // that this run stood against; zero: it can be reached
 	joinedAt   time.Duration // loaded and listed; 0: not yet
@@ -170,7 +169,7 @@ type Core struct {
 
 // New returns the Core of a run.
 func New(cfg Config) *Core {
-	c := &Core{cfg: cfg, t: cfg.Times, self: cfg.Self.Run, joining: true, hasLed: cfg.Led, storeOK: true}
+	c := &Core{cfg: cfg, t: cfg.Times, self: cfg.Self.Run, joining: true, storeOK: true}
 	if c.t == (Times{}) {
 		c.t = Designed
 	}

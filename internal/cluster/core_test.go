@@ -499,6 +499,12 @@ func TestBrokersThatDoNotReachEachOther(t *testing.T) {
 	}
 
 	r = apartRig(t, true)
+	r.c.learn(run(2)).reg.Name = r.c.cfg.Self.Name
+	if got := r.wait(2 * time.Minute); got < time.Minute || got > time.Minute+2*tick || r.got.Exit {
+		t.Errorf("after a reboot of its machine, on which the other ran, it stands after %v, want a minute; ends: %v", got, r.got.Exit)
+	}
+
+	r = apartRig(t, true)
 	r.wait(time.Second)
 	if fx := r.take(); fx.Stand || !fx.Exit {
 		t.Errorf("a broker whose folder led before another registered run: stands %v, ends %v", fx.Stand, fx.Exit)

@@ -31,7 +31,7 @@ func (c *Core) lead(fx *Effects) {
 			c.endLead(fx)
 		}
 		c.l = &leadership{epoch: r.epoch(), began: c.run, relisted: c.run, handedAt: -time.Hour, tried: map[Run]bool{}}
-		c.led, c.joining, c.hasLed, c.take, c.prepared.ID = r.epoch(), false, true, nil, 0
+		c.led, c.joining, c.take, c.prepared.ID = r.epoch(), false, nil, 0
 		if p := c.find(c.against); p != nil { // it ends when it finds the SEAL of this run
 			c.end(p, fx)
 		}

@@ -17,7 +17,7 @@ func (c *Core) standbyRound(fx *Effects) {
 		return
 	case c.leaving || c.otherKey() || c.later() || c.joinedAt == 0:
 		return
-	case c.hasLed && c.sealer().apart(), c.lost.epoch != 0 && c.sealer().namesake(&c.cfg.Self): // H20: otherwise the two depose each other in turn
+	case c.deposedApart():
 		c.told, fx.Exit = true, true
 		return
 	}
@@ -56,6 +56,17 @@ func (c *Core) stand(fx *Effects) {
 		c.against = p.run
 	}
 	fx.Gone = p != nil && p.over() || c.take != nil && c.take.hand.Undrained || c.report.Ends
+}
+
+// deposedApart is H20: a run that does not reach this one leads instead of it, or of an earlier run of its
+// data folder. It ends, because otherwise the two depose each other in turn. A start waits instead if the
+// other run has the name of this machine: it may have ended with the machine.
+func (c *Core) deposedApart() bool {
+	p := c.sealer()
+	if c.lost.epoch != 0 {
+		return p.apart() || p.namesake(&c.cfg.Self)
+	}
+	return c.cfg.Led && p.apart() && p.reg.Name != c.cfg.Self.Name
 }
 
 // joiningChoice is H3: whether a run that has not yet followed a leader stands, and whether it waits

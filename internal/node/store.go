@@ -34,8 +34,13 @@ func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 	return anystore.Open(ctx, o.Bucket, anystore.Options{Existing: o.ReadOnly})
 }
 
-// ErrStoreCheck: the store has not passed its check, so nothing is written.
-var ErrStoreCheck = errors.New("the object store did not pass its check")
+// StoreCheckError: the store has not passed its check, so nothing is written.
+type StoreCheckError struct{ Err error }
+
+func (e *StoreCheckError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *StoreCheckError) Unwrap() error { return e.Err }
 
 // checkedStore is a remote store that passes the check of rule R10 before the first PUT. The log is
 // read to its end before, so a bucket that this program must refuse (state.ErrNewer) does not even
@@ -117,7 +122,7 @@ func (g *checkedStore) Put(ctx context.Context, key string, body objstore.Body) 
 		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrNoVerdict, context.Cause(ctx))
 	}
 	if g.err != nil {
-		return fmt.Errorf("%w: put %s: %w: %w", ErrStoreCheck, key, objstore.ErrRefused, g.err)
+		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrRefused, &StoreCheckError{g.err})
 	}
 	return g.Store.Put(ctx, key, body)
 }

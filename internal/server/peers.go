@@ -381,14 +381,15 @@ func (p *peers) registerSelf(ctx context.Context) {
 	defer close(p.registered)
 	for {
 		err := link.Put(ctx, p.store, &p.self)
+		failed, isCheck := errors.AsType[*node.StoreCheckError](err)
 		switch {
 		case err == nil:
 			p.remove(ctx, p.old)
 			return
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, node.ErrStoreCheck):
-			p.s.end(err)
+		case isCheck:
+			p.s.end(failed.Err)
 			return
 		case !errors.Is(err, objstore.ErrNoVerdict):
 			p.log.Warn("this broker is not registered, so others do not find it", "err", err)
