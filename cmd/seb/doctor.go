@@ -20,8 +20,8 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the machine, the bucket and the settings, with advice",
 		Long: `Takes the flags and variables of seb serve and checks everything that such a broker depends on: clock, disk, open files, memory,
-addresses, API key, certificate, permissions and latency of the store, lifecycle rules, versioning, the log and its format level. A broker
-may run meanwhile. The check puts ten small objects below probe/ in the bucket and deletes them.
+addresses, API key, certificate, permissions and latency of the store, lifecycle rules, versioning, the log and its format level.
+A broker may run meanwhile. The check puts ten small objects below probe/ in the bucket and deletes them.
 
 Exit code 0: no check fails, although some may warn. Exit code 1: a check fails.`,
 		Example: "  seb doctor\n  seb doctor --bucket 's3://events/prod?region=eu-central-1' --memory-limit 1GiB",

@@ -77,6 +77,7 @@ func checkFlag(cmd *cobra.Command, f *pflag.Flag) error {
 	if least := f.Annotations[flagLeast]; least != nil {
 		smallest, _ := strconv.ParseInt(least[0], 10, 64)
 		if n, err := strconv.ParseInt(f.Value.String(), 10, 64); err == nil && n < smallest {
+			// -1 is the default that stands for no value.
 			return usageError{fmt.Errorf("--%s: %d, want at least %d", f.Name, n, max(smallest, 0))}
 		}
 	}

@@ -36,9 +36,10 @@ func newTriggerApply(r *remote) *cobra.Command {
 		Use:   "apply -f DIR",
 		Short: "Apply trigger files to the broker, after showing the differences",
 		Long: `Reads a file, or all .yaml, .yml and .json files of a folder, with one trigger each: the members of PUT /triggers/{id} and
-an id, which defaults to the name of the file. Hidden files and the locks, copies and drafts of editors are skipped. Shows the changes and asks before it applies them. Triggers without a file are
-kept, or deleted with --prune. If a file is invalid nothing is changed. A trigger with secrets is always stored again, because
-the broker does not reveal its secrets; that does not create a new version.`,
+an id, which defaults to the name of the file. Hidden files and the locks, copies and drafts of editors are skipped. Shows the
+changes and asks before it applies them. Triggers without a file are kept, or deleted with --prune. If a file is invalid nothing
+is changed. A trigger with secrets is always stored again, because the broker does not reveal its secrets; that does not create
+a new version.`,
 		Example: "  seb trigger apply -f triggers/\n  seb trigger apply -f triggers/ --yes --prune",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

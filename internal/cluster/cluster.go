@@ -31,19 +31,21 @@ type Registration struct {
 	ReadOnly  bool     // it never leads
 	Secure    bool     // Addresses and Local speak TLS
 	Machine   [16]byte // identifies machine, boot and network namespace; zero: unknown
-	Local     []string // host:port that brokers with the same Machine dial
-	Folder    string   // its data folder, if that holds its API key, for a broker of the same Machine without a key
+	Local     string   // host:port that runs with the same Machine dial, or ""
+	// Folder is its data folder, if its API key is there: a run with the same Machine and without a key may
+	// take it.
+	Folder string
 }
 
 // Reachable reports whether other brokers can reach the run.
-func (r *Registration) Reachable() bool { return len(r.Addresses)+len(r.Local) > 0 }
+func (r *Registration) Reachable() bool { return len(r.Addresses) > 0 || r.Local != "" }
 
 // Stands reports whether the run may lead and can be reached.
 func (r *Registration) Stands() bool { return !r.ReadOnly && r.Reachable() }
 
 // Beside reports whether the run is on the machine of another, and reaches it on loopback addresses.
 func (r *Registration) Beside(o *Registration) bool {
-	return r.Machine == o.Machine && r.Machine != [16]byte{} && len(r.Local) > 0 && len(o.Local) > 0
+	return r.Machine == o.Machine && r.Machine != [16]byte{} && r.Local != "" && o.Local != ""
 }
 
 // SeenBy returns the registration as run o uses it: with the addresses that o dials. There are none
@@ -51,11 +53,11 @@ func (r *Registration) Beside(o *Registration) bool {
 func (r Registration) SeenBy(o *Registration) Registration {
 	switch {
 	case r.Beside(o):
-		r.Addresses = r.Local
+		r.Addresses = []string{r.Local}
 	case len(o.Addresses) == 0:
-		r.Addresses, r.Local = nil, nil
+		r.Addresses, r.Local = nil, ""
 	default:
-		r.Local = nil
+		r.Local = ""
 	}
 	return r
 }

@@ -536,12 +536,12 @@ func TestBrokersThatHaveOneName(t *testing.T) {
 func TestADeadBrokerOfThisMachine(t *testing.T) {
 	beside := func(n byte) Registration {
 		g := registered(n)
-		g.Machine, g.Local = [16]byte{1}, g.Addresses
+		g.Machine, g.Local = [16]byte{1}, g.Addresses[0]
 		return g
 	}
 	elsewhere := func(n byte) Registration {
 		g := registered(n)
-		g.Machine, g.Local = [16]byte{2}, g.Addresses
+		g.Machine, g.Local = [16]byte{2}, g.Addresses[0]
 		return g
 	}
 	for name, c := range map[string]struct {

@@ -35,6 +35,7 @@ func (c *Core) lead(fx *Effects) {
 		if p := c.find(c.against); p != nil { // it ends when it finds the SEAL of this run
 			c.end(p, fx)
 		}
+		c.against = Run{}
 		c.nextBeat = 0 // H9
 		c.show.pace, c.show.promise = 0, 0
 	}

@@ -167,7 +167,8 @@ func (t *Triggers) Firing(c *triggerCall) (*api.Firing, error) {
 		}
 		return &out, nil
 	}
-	return &out, c.by.require(access.Read, access.Topic, x.Topic) // as in firing
+	// A token that is revoked, or loses the right, while the answer is sent gets no more of it.
+	return &out, c.by.require(access.Read, access.Topic, x.Topic)
 }
 
 // firing returns a firing if the client may perform an operation on its trigger. Otherwise it does

@@ -69,14 +69,14 @@ func (r *produceReader) request(c *call, resp *kmsg.ProduceResponse) (acks int16
 	acks = r.int16()
 	r.int32() // the timeout
 	partitions := 0
-	for range r.count() {
+	for range r.size() {
 		t := kmsg.NewProduceResponseTopic()
 		if c.version >= 13 {
 			r.full(t.TopicID[:])
 		} else {
 			t.Topic = r.text()
 		}
-		for range r.count() {
+		for range r.size() {
 			p := kmsg.NewProduceResponseTopicPartition()
 			p.Partition = r.int32()
 			r.skip(r.size())
@@ -143,16 +143,13 @@ func (r *produceReader) uvarint() int {
 	return int(n)
 }
 
-// size reads the length of bytes; that of null is 0.
+// size reads the length of bytes or of an array; that of null is 0.
 func (r *produceReader) size() int {
 	if r.flexible {
 		return max(r.uvarint()-1, 0)
 	}
 	return int(max(r.int32(), 0))
 }
-
-// count reads the length of an array.
-func (r *produceReader) count() int { return r.size() }
 
 // text reads a text; null is empty.
 func (r *produceReader) text() string {

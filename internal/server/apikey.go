@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // KeyFile is the file of a generated API key in the data folder, mode 0600.
@@ -45,10 +43,11 @@ func (s *Server) findKey() (err error) {
 // adoptKey takes the API key of a broker of the bucket on this machine, if this one has just generated
 // its own: with another key it would not take over, and clients of the other could not use it. It needs
 // the rights to read the file, which has the same owner.
-func (s *Server) adoptKey(found []cluster.Registration) {
-	for i := range found {
-		r := &found[i]
-		if !s.keyMade || r.Folder == "" || r.Machine != machine.ID() || r.Machine == [16]byte{} {
+func (p *peers) adoptKey() {
+	s := p.s
+	for i := range p.found {
+		r := &p.found[i]
+		if !s.keyMade || r.Folder == "" || !r.Beside(&p.self) {
 			continue
 		}
 		file := filepath.Join(r.Folder, KeyFile)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cluster"
-	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 )
 
@@ -18,10 +17,8 @@ func (s *Server) Cluster() cluster.View { return s.peers.board }
 // Control is what an operator can ask of a server.
 func (s *Server) Control() cluster.Control { return s.peers }
 
-// Look is what a leader does from time to time.
-func (s *Server) Look(seen state.Position) (end state.Position, looked bool) {
-	return s.peers.look(context.Background(), seen)
-}
+// SetLookEvery replaces the interval of 10 minutes in tests.
+func SetLookEvery(d time.Duration) { lookEvery = d }
 
 // Kill ends a server like kill -9: nothing is flushed, and no other broker is told.
 func (s *Server) Kill() {

@@ -37,11 +37,12 @@ const (
 	handOverTime = 5 * time.Second
 	// goodbyeTime bounds the end of links and the DELETE of the registration.
 	goodbyeTime = 2 * time.Second
-	// lookEvery is the time between two LISTs of the registrations by a leader that commits something.
-	lookEvery = 10 * time.Minute
 	// linkBytes bounds the slots that wait for links; with little memory a thirty-second of it does.
 	linkBytes = 8 << 20
 )
+
+// lookEvery is the time between two LISTs of the registrations by a leader that commits something.
+var lookEvery = 10 * time.Minute
 
 // peers is the part of a server that knows other brokers of the bucket:
 //
@@ -98,7 +99,7 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 	}
 	p.found, p.old = listing.Found, listing.Own
 	p.meet(p.found)
-	s.adoptKey(p.found)
+	p.adoptKey()
 	p.board = cluster.NewBoard(p.self)
 	p.loop = newLoop(p, cluster.New(cluster.Config{Self: p.self, Led: j.Led}))
 	s.peers = p
@@ -109,11 +110,8 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 // that does not answer.
 func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, error) {
 	for {
-		listing, err := link.List(ctx, bucket, p.self.Run.Node)
+		listing, err := p.listOnce(ctx, bucket)
 		if err == nil || !errors.Is(err, objstore.ErrNoVerdict) || ctx.Err() != nil {
-			for i := range listing.Found {
-				listing.Found[i] = listing.Found[i].SeenBy(&p.self)
-			}
 			return listing, err
 		}
 		p.log.Warn("object store request failed", "op", "list", "key", link.Prefix, "err", err)
@@ -123,6 +121,15 @@ func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, 
 			return listing, err
 		}
 	}
+}
+
+// listOnce is list without waiting for a store that does not answer.
+func (p *peers) listOnce(ctx context.Context, bucket objstore.Store) (link.Listing, error) {
+	listing, err := link.List(ctx, bucket, p.self.Run.Node)
+	for i := range listing.Found {
+		listing.Found[i] = listing.Found[i].SeenBy(&p.self)
+	}
+	return listing, err
 }
 
 // get reads the registration of a run, as this one sees it.
@@ -139,7 +146,7 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 	}
 	r.Name, _ = os.Hostname()
 	if r.Machine = machine.ID(); r.Machine != [16]byte{} {
-		r.Local = []string{localAddress(s.listener.Addr().String())}
+		r.Local = localAddress(s.listener.Addr().String())
 		folder, err := filepath.Abs(s.cfg.DataDir)
 		if own := s.keyFile == filepath.Join(s.cfg.DataDir, KeyFile); own && err == nil && link.CheckFolder(folder) == nil {
 			r.Folder = folder
@@ -147,7 +154,7 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 	}
 	r.Addresses = hosts
 	if r.Reachable() {
-		r.Kafka = s.advertisedKafka(append(slices.Clip(hosts), r.Local...)[0])
+		r.Kafka = s.advertisedKafka(append(slices.Clip(hosts), r.Local)[0])
 		r.KafkaID = kafkaID(run.Node, r.Kafka)
 	}
 	return r
@@ -294,25 +301,24 @@ func (p *peers) start(ctx context.Context) error {
 func (p *peers) lookForOthers(ctx context.Context) {
 	timer := time.NewTicker(lookEvery)
 	defer timer.Stop()
-	seen, _ := p.look(ctx, state.Position{Epoch: math.MaxUint32})
-	for {
+	begin, err := p.s.node.Report(ctx)
+	for seen := begin.Pos; err == nil; {
 		select {
 		case <-timer.C:
-			seen, _ = p.look(ctx, seen)
+			seen, err = p.look(ctx, seen)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// look reads the registrations, if the log has grown since a position. It returns its end.
-func (p *peers) look(ctx context.Context, seen state.Position) (end state.Position, looked bool) {
+// look reads the registrations, if the log has grown since a position. It returns the end of the log.
+func (p *peers) look(ctx context.Context, seen state.Position) (end state.Position, err error) {
 	r, err := p.s.node.Report(ctx)
-	if err != nil || seen.Epoch > r.Pos.Epoch || r.Pos == seen {
-		return r.Pos, false
+	if err == nil && r.Pos != seen {
+		p.loop.list(ctx, true)
 	}
-	p.loop.list(ctx, true)
-	return r.Pos, true
+	return r.Pos, err
 }
 
 // meet notes which other brokers are registered.

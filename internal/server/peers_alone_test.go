@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -140,23 +140,27 @@ func TestABrokerReturnsWithoutItsDataDirectory(t *testing.T) {
 // TestALeaderFindsBrokersThatDoNotReachIt: they cannot tell it that they have started. An idle leader does
 // not look for them.
 func TestALeaderFindsBrokersThatDoNotReachIt(t *testing.T) {
-	c := newCrew(t)
+	server.SetLookEvery(time.Millisecond)
+	defer server.SetLookEvery(10 * time.Minute)
+	remote := testenv.CountedS3(t)
+	c := &crew{t, remote.Spec("looks")}
 	a := c.start()
-	seen, _ := a.Look(state.Position{})
+	c.write(a, "one")
+	lists := remote.Counts().Of(testenv.List, "peer")
+	sebtest.Eventually(t, "it looks for others after a write", func() bool { return remote.Counts().Of(testenv.List, "peer") > lists })
 	other := cluster.Registration{
 		Run: cluster.Run{Node: record.ID{1}, ID: record.ID{2}}, Name: "elsewhere", KafkaID: 1, KeyHash: [32]byte{1}, LevelMax: 1,
-		Machine: [16]byte{1}, Local: []string{"127.0.0.1:1"},
+		Machine: [16]byte{1}, Local: "127.0.0.1:1",
 	}
 	must.NoError(t, link.Put(t.Context(), a.Node().Bucket(), &other))
-	if _, looked := a.Look(seen); looked {
-		t.Error("it looks for others, and has committed nothing")
-	}
-	c.write(a, "one")
-	if _, looked := a.Look(seen); !looked {
-		t.Error("it does not look for others, and has committed something")
-	}
+	c.write(a, "two")
 	sebtest.Eventually(t, "the leader says that the two do not reach each other", func() bool {
 		m := a.Cluster().Members()
 		return len(m) == 2 && m[1].Apart && len(a.Cluster().Wrong()) == 1
+	})
+	sebtest.Eventually(t, "an idle leader does not look", func() bool {
+		lists := remote.Counts().Of(testenv.List, "peer")
+		time.Sleep(50 * time.Millisecond) // in which an interval of a millisecond ends many times
+		return remote.Counts().Of(testenv.List, "peer") == lists
 	})
 }

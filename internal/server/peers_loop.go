@@ -296,12 +296,12 @@ func (l *loop) report(r *cluster.Report) {
 		case m.Apart:
 			now = "apart"
 		}
-		if now == "apart" && l.known[m.Run] != now {
+		switch was := l.known[m.Run]; {
+		case was == now:
+		case m.Apart:
 			l.p.log.Warn("another broker of the bucket and this one do not reach each other", "name", m.Name, "run", m.Run.ID.String(), "url", m.URL,
 				"takes_over_after", cluster.Designed.Apart, "hint", cluster.ApartHint)
-			l.known[m.Run] = now
-		}
-		if was := l.known[m.Run]; was != now && (was != "" || m.Up) {
+		case was != "" || m.Up:
 			l.p.log.Info("broker "+now, "name", m.Name, "run", m.Run.ID.String(), "url", m.URL)
 		}
 		l.known[m.Run] = now
@@ -320,7 +320,7 @@ func (l *loop) report(r *cluster.Report) {
 // list reads the registrations again. Without an answer the next round of the Core asks again. adds: runs
 // that are not listed may have lost their registrations.
 func (l *loop) list(ctx context.Context, adds bool) {
-	listing, err := l.p.list(ctx, l.p.store)
+	listing, err := l.p.listOnce(ctx, l.p.store)
 	switch {
 	case err != nil:
 	case adds:

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -61,7 +60,6 @@ const (
 	urlMax     = 512
 	versionMax = 64
 	folderMax  = 1024
-	localMax   = 2 // addresses
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -89,9 +87,7 @@ func Encode(r *cluster.Registration) ([]byte, error) {
 	if r.Machine != [16]byte{} {
 		b = appendBytes(b, fieldMachine, r.Machine[:])
 	}
-	for _, a := range r.Local {
-		b = appendText(b, fieldLocal, a)
-	}
+	b = appendText(b, fieldLocal, r.Local)
 	b = appendText(b, fieldFolder, r.Folder)
 	if len(b) > RegistrationMax {
 		return nil, fmt.Errorf("registration of %s: %d bytes, at most %d are allowed", r.Run, len(b), RegistrationMax)
@@ -156,7 +152,7 @@ func setRegistration(r *cluster.Registration, f field) (err error) {
 		r.Name, err = f.text("name")
 	case fieldAddress:
 		if len(r.Addresses) == AddressesMax {
-			return tooMany("addresses", AddressesMax+1, AddressesMax)
+			return tooManyAddresses(AddressesMax + 1)
 		}
 		var a string
 		a, err = f.text("address")
@@ -184,20 +180,15 @@ func setRegistration(r *cluster.Registration, f field) (err error) {
 	case fieldMachine:
 		err = f.fill("machine", r.Machine[:])
 	case fieldLocal:
-		if len(r.Local) == localMax {
-			return tooMany("local addresses", localMax+1, localMax)
-		}
-		var a string
-		a, err = f.text("local address")
-		r.Local = append(r.Local, a)
+		r.Local, err = f.text("local address")
 	case fieldFolder:
 		r.Folder, err = f.text("folder")
 	}
 	return err // unknown fields are skipped
 }
 
-func tooMany(of string, n, limit int) error {
-	return fmt.Errorf("%d %s, at most %d are allowed", n, of, limit)
+func tooManyAddresses(n int) error {
+	return fmt.Errorf("%d addresses, at most %d are allowed", n, AddressesMax)
 }
 
 // check validates the fields of a registration.
@@ -214,17 +205,20 @@ func check(r *cluster.Registration) error {
 	case r.LevelMax < 1:
 		return errors.New("format level 0: want 1 or more")
 	case len(r.Addresses) > AddressesMax:
-		return tooMany("addresses", len(r.Addresses), AddressesMax)
-	case len(r.Local) > localMax:
-		return tooMany("local addresses", len(r.Local), localMax)
+		return tooManyAddresses(len(r.Addresses))
 	}
-	for _, a := range slices.Concat(r.Addresses, r.Local) {
+	for _, a := range r.Addresses {
 		if err := checkHostPort("address", a); err != nil {
 			return err
 		}
 	}
 	if r.Kafka != "" {
 		if err := checkHostPort("Kafka address", r.Kafka); err != nil {
+			return err
+		}
+	}
+	if r.Local != "" {
+		if err := checkHostPort("local address", r.Local); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,9 @@ func encode(t testing.TB, r cluster.Registration) []byte {
 func TestRegistrationRoundTrip(t *testing.T) {
 	small := example(1, 2)
 	small.Name, small.Addresses, small.URL, small.Kafka, small.Secure, small.ReadOnly, small.Version = "", nil, "", "", false, true, ""
-	for _, r := range []cluster.Registration{example(1, 2), small} {
+	local := example(1, 2)
+	local.Addresses, local.Machine, local.Local, local.Folder = nil, [16]byte{1, 15: 2}, "127.0.0.1:51313", "/srv/seb data"
+	for _, r := range []cluster.Registration{example(1, 2), small, local} {
 		got, err := link.Decode(encode(t, r))
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("encoded %+v, decoded %+v, %v", r, got, err)
@@ -68,6 +70,8 @@ func TestRegistrationLimits(t *testing.T) {
 		"format level 0: want 1 or more":                                    func(r *cluster.Registration) { r.LevelMax = 0 },
 		"17 addresses, at most 16 are allowed":                              func(r *cluster.Registration) { r.Addresses = make([]string, 17) },
 		`address "10.0.0.1": want host:port`:                                func(r *cluster.Registration) { r.Addresses[0] = "10.0.0.1" },
+		`local address "127.0.0.1": want host:port`:                         func(r *cluster.Registration) { r.Local = "127.0.0.1" },
+		"folder: 1025 bytes, at most 1024 are allowed":                      func(r *cluster.Registration) { r.Folder = strings.Repeat("a", 1025) },
 		`address ":9093": want host:port`:                                   func(r *cluster.Registration) { r.Addresses[0] = ":9093" },
 		`Kafka address "a:0": want host:port`:                               func(r *cluster.Registration) { r.Kafka = "a:0" },
 		"address: 285 bytes, at most 280 are allowed":                       func(r *cluster.Registration) { r.Addresses[1] = strings.Repeat("a", 280) + ":9093" },

@@ -213,9 +213,9 @@ func (j *Journal) removeBehind(end Position) {
 }
 
 // truncate cuts the last file a block behind the end, if it has zeros there. With this block it is whole
-// (J12) also if the file of the end is lost, so that the end can be named again. Other bytes are a batch that was not
-// finished, or a damaged one, which a person may want to look at. A stopped owner can append one batch
-// behind the end afterwards; it finds the mark before it answers (J4).
+// (J12) also if the file of the end is lost, so that the end can be named again. Other bytes are a batch
+// that was not finished, or a damaged one, which a person may want to look at. A stopped owner can append
+// one batch behind the end afterwards; it finds the mark before it answers (J4).
 func (j *Journal) truncate(end Position) {
 	name := j.fileName(end.File)
 	if size, err := j.sys.Size(name); err != nil || size <= end.Offset+BlockBytes {
