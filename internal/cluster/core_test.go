@@ -498,6 +498,22 @@ func TestBrokersThatDoNotReachEachOther(t *testing.T) {
 		t.Errorf("a broker that led, and was deposed by one that it does not reach: stands %v, ends %v", fx.Stand, fx.Exit)
 	}
 
+	r = apartRig(t, false)
+	r.lead()
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	r.log.Leads, r.log.Pos, r.log.Nonce, r.log.Sealer = false, state.Position{Epoch: 9}, nonce(9), run(3)
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	r.take()
+	r.want("deposed by a run that is not registered yet, it stands after", r.wait(10*time.Second), 10*time.Second)
+	if fx := r.take(); fx.Find != run(3) {
+		t.Errorf("it looks for %v", fx.Find)
+	}
+	r.step(Event{Kind: EvFound, Registration: other})
+	r.wait(time.Second)
+	if fx := r.take(); fx.Stand || !fx.Exit {
+		t.Errorf("when that has registered: stands %v, ends %v", fx.Stand, fx.Exit)
+	}
+
 	r = apartRig(t, true)
 	r.c.learn(run(2)).reg.Name = r.c.cfg.Self.Name
 	if got := r.wait(2 * time.Minute); got < time.Minute || got > time.Minute+2*tick || r.got.Exit {

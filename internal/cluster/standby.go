@@ -158,6 +158,9 @@ func (c *Core) readEnd(fx *Effects) {
 		every = 4 * c.t.Alive
 	}
 	c.nextRead, fx.Read = c.run+every, true
+	if p.reg.Run.IsZero() {
+		fx.Find = p.run // a run that was started with --take-over registers after its SEAL
+	}
 }
 
 // patience is how old the newest sign of life of an epoch must be before this run stands against it.
@@ -168,7 +171,8 @@ func (c *Core) readEnd(fx *Effects) {
 // of it, and shows life only when it commits something.
 func (c *Core) patience() time.Duration {
 	next, p := c.report.Promise, c.sealer()
-	unheard := p.apart() || c.joining && p.unheard()
+	unknown := p != nil && p.reg.Run.IsZero() && c.lost.epoch != 0 // a run that deposed this one
+	unheard := p.apart() || unknown || c.joining && p.unheard()
 	switch {
 	case next == 0 && unheard:
 		return c.t.Apart

@@ -9,7 +9,8 @@
 // ms at every fourth GET. All actions except slow happen once. Each first action prints a line on
 // stderr: "failpoint put.data.after kill". Names lists the failpoints.
 //
-// SEB_HURRY=1 makes a broker on a folder write snapshots as often as on S3, and each leader compare the
-// bucket with its state each second. SEB_HURRY_GROUPS=1 makes consumer groups start at once. SEB_HURRY_JOURNAL=262144 sets the bytes of a journal file of a
-// folder, so that a broker changes files often.
+// SEB_HURRY=1 makes a broker on a folder write snapshots as often as on S3, and each leader compare
+// the bucket with its state each second. SEB_HURRY_GROUPS=1 makes consumer groups start at once.
+// SEB_HURRY_ALONE=1 makes brokers of one machine depose each other. SEB_HURRY_JOURNAL=262144 sets
+// the bytes of a journal file of a folder, so that a broker changes files often.
 package failpoint

@@ -17,3 +17,6 @@ func JournalFileBytes() int64 { return 0 }
 
 // FastGroups is false in this build.
 func FastGroups() bool { return false }
+
+// UnknownMachine is false in this build.
+func UnknownMachine() bool { return false }

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
@@ -145,7 +146,10 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 		Run: run, KeyHash: key, Version: s.cfg.Version, LevelMax: state.LevelMax, Secure: s.ports.http.Secure(), KafkaID: 1, URL: s.advertisedURL(hosts),
 	}
 	r.Name, _ = os.Hostname()
-	if r.Machine = machine.ID(); r.Machine != [16]byte{} {
+	if r.Machine = machine.ID(); failpoint.UnknownMachine() {
+		r.Machine = [16]byte{}
+	}
+	if r.Machine != [16]byte{} {
 		r.Local = localAddress(s.listener.Addr().String())
 		folder, err := filepath.Abs(s.cfg.DataDir)
 		if own := s.keyFile == filepath.Join(s.cfg.DataDir, KeyFile); own && err == nil && link.CheckFolder(folder) == nil {

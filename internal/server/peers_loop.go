@@ -279,6 +279,9 @@ func (l *loop) report(r *cluster.Report) {
 	l.mu.Lock()
 	members, wrong := l.core.Members(), l.core.Wrong()
 	l.mu.Unlock()
+	if l.leads && !r.Leads && !l.p.self.Reachable() {
+		l.p.s.end(errApart()) // it reaches no broker, and would stand against the one that deposed it
+	}
 	if feeds := r.Leads && l.p.net != nil && l.p.net.Linked() > 0; feeds != l.feeds {
 		l.feeds = feeds
 		l.p.s.node.Feeds(feeds)

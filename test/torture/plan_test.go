@@ -19,7 +19,6 @@ const (
 	streamNemesis
 	streamSlot    // plus the slot's number
 	streamJournal = 50
-	streamForce   = 60  // plus the slot's number
 	streamClient  = 100 // plus the client's number
 )
 
@@ -53,8 +52,6 @@ type plan struct {
 	wipeData    float64       // share of starts with an empty data directory
 	wipeCache   float64       // share of starts with an empty cache
 	restartMax  time.Duration // longest wait before a deposed broker restarts
-	// takeOver is the share of starts that depose the leader. Others stand by.
-	takeOver float64
 
 	// sessions is the session timeout of group members. SEB_HURRY allows values below the broker's
 	// minimum.
@@ -107,7 +104,6 @@ func newPlan(seed uint64, length time.Duration) *plan {
 		p.length = min(length, 5*time.Second)
 	}
 	p.drawJournal(journals)
-	p.takeOver = pick(stream(seed, streamForce), 0, 0.2, 0.5, 1)
 	p.suitFocus()
 	p.sessions = 700 * time.Millisecond
 	if seed%5 == 1 {
@@ -227,7 +223,7 @@ func (p *plan) suitFocus() {
 	case p.focus.short:
 		p.acksMean, p.progressMax = max(p.acksMean, 100), longProgress
 	case strings.HasPrefix(p.focus.name, "fenced"), p.focus.name == "journal.marked", p.focus.name == "journal.ended":
-		p.slots, p.takeOver = max(p.slots, 2), 1
+		p.slots = max(p.slots, 2)
 	case strings.HasPrefix(p.focus.name, "stop"):
 		p.acts[actTerm] = max(p.acts[actTerm], 0.5)
 	}
@@ -262,8 +258,8 @@ func (p *plan) String() string {
 		b.WriteString(", exact")
 	}
 	fmt.Fprintf(&b, "\n  flags %s", strings.Join(p.flags, " "))
-	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, forced takeovers at %.0f %% of starts, deposed ones wait up to %v, failpoints in %.0f %% of starts, aimed at %q, data directory wiped in %.0f %%, cache in %.0f %%",
-		weights(p.acts), p.acksMean, p.stopMax.Round(time.Millisecond), 100*p.takeOver, p.restartMax.Round(time.Millisecond), 100*p.failpoints, p.focus.name, 100*p.wipeData, 100*p.wipeCache)
+	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, deposed ones wait up to %v, failpoints in %.0f %% of starts, aimed at %q, data directory wiped in %.0f %%, cache in %.0f %%",
+		weights(p.acts), p.acksMean, p.stopMax.Round(time.Millisecond), p.restartMax.Round(time.Millisecond), 100*p.failpoints, p.focus.name, 100*p.wipeData, 100*p.wipeCache)
 	if !p.disk {
 		fmt.Fprintf(&b, "\n  store %s; up to %v slower, stalls %v, late %v, bursts %v", weights(p.store.Rates), p.store.Latency.Round(time.Millisecond),
 			p.store.StallMax.Round(time.Millisecond), p.store.LateMax.Round(time.Millisecond), p.store.BurstMax.Round(time.Millisecond))

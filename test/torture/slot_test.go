@@ -21,7 +21,6 @@ type slot struct {
 	r     *run
 	n     int
 	rng   *rand.Rand
-	force *rand.Rand // draws forced takeovers
 	wire  *faultproxy.Wire
 	kafka *faultproxy.Wire  // of Kafka clients
 	store *faultproxy.Store // nil if the bucket is a folder
@@ -37,7 +36,7 @@ type slot struct {
 }
 
 func newSlot(r *run, n int) (*slot, error) {
-	s := &slot{r: r, n: n, rng: stream(r.p.seed, streamSlot+n), force: stream(r.p.seed, streamForce+n+1)}
+	s := &slot{r: r, n: n, rng: stream(r.p.seed, streamSlot+n)}
 	var err error
 	if s.wire, err = faultproxy.NewWire(s.rng.Uint64()); err != nil {
 		return nil, err
@@ -135,7 +134,7 @@ func (s *slot) start(ctx context.Context) (*testenv.Broker, error) {
 			return nil, err
 		}
 	}
-	env := environment(s.r.key())
+	env := append(environment(s.r.key()), "SEB_HURRY_ALONE=1") // a start deposes the leader
 	if s.r.p.disk && slices.Contains(s.r.p.flags, "--snapshot-slots") {
 		env = append(env, "SEB_HURRY=1")
 	}
@@ -152,10 +151,7 @@ func (s *slot) start(ctx context.Context) (*testenv.Broker, error) {
 	if s.store != nil {
 		spec = s.store.Spec(s.r.bucket)
 	}
-	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--auto-create-topics=false"}, s.r.p.flags...)
-	if s.force.Float64() < s.r.p.takeOver {
-		args = append(args, "--take-over")
-	}
+	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--auto-create-topics=false", "--take-over"}, s.r.p.flags...)
 	b, err := testenv.ServeLogged(s.r.shared.seb, env, s.line, args...)
 	if err != nil {
 		return nil, err
