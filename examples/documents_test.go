@@ -69,7 +69,8 @@ var prints = map[string][]string{
 }
 
 // TestDocuments runs the marked blocks of README.md and docs/guide: those of one document and
-// language in order, as one program in a temporary folder, with a broker in that folder.
+// language in order, as one program in a temporary folder, with a broker in that folder. After each
+// block of README.md it runs all examples.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a broker")
@@ -109,12 +110,22 @@ type document struct {
 const separator = "@@@ block "
 
 // prelude defines broker, which starts a command in the background and returns when another broker
-// than the last one serves.
+// than the last one serves, and examples, which runs all examples at the same time.
 const prelude = `set -e
 broker() {
 	sh -e "$1" >>broker.log 2>&1 &
 	until [ -s seb-data/broker.json ] && [ "$(cat seb-data/broker.json)" != "$last" ] && seb health >/dev/null 2>&1; do sleep 0.1; done
 	last=$(cat seb-data/broker.json)
+}
+examples() {
+	started=
+	for name in $(ls examples); do
+		(
+			KEY=$(cat seb-data/api-key); export KEY SEB_API_KEY=$KEY; cd examples/$name
+			"$EXAMPLES/$name" >out 2>&1 || { echo "example $name: exit code $?"; cat out; exit 1; }
+		) & started="$started $!"
+	done
+	for id in $started; do wait $id; done
 }
 `
 
@@ -141,6 +152,10 @@ func (d *document) run() {
 	for name, target := range map[string]string{"bin/seb": testenv.Program(t), "Makefile": filepath.Join(root, "Makefile")} {
 		must.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
+	env := []string{}
+	if d.name == "README.md sh" {
+		env = d.withExamples(dir)
+	}
 	http, kafka := strconv.Itoa(testenv.PortForTest(t)), strconv.Itoa(testenv.PortForTest(t))
 	ports := strings.NewReplacer("51313", http, "9092", kafka)
 	write := func(name, text string) {
@@ -164,13 +179,27 @@ func (d *document) run() {
 		default:
 			script.WriteString(b.text)
 		}
+		if d.name == "README.md sh" {
+			script.WriteString("examples\n")
+		}
 	}
 	if d.language != "sh" {
 		write(in.file, program.String())
 		script.WriteString(in.program + " " + in.file + "\n")
 	}
 	write("guide.sh", script.String())
-	d.check(execute(t, dir, "SEB_HTTP_PORT="+http, "SEB_KAFKA_LISTEN=127.0.0.1:"+kafka))
+	env = append(env, "SEB_HTTP_PORT="+http, "SEB_KAFKA_LISTEN=127.0.0.1:"+kafka)
+	d.check(execute(t, dir, append(env, "BROKER=127.0.0.1:"+kafka, "SEB_ADDRESS=http://127.0.0.1:"+http)...))
+}
+
+// withExamples prepares runs of all examples after each block, and returns their environment. The
+// broker allows the receiver of a webhook on the same machine, as the comment of that example says.
+func (d *document) withExamples(dir string) []string {
+	programs, names := buildPrograms(d.t)
+	for _, name := range names {
+		must.NoError(d.t, os.MkdirAll(filepath.Join(dir, "examples", name), 0o700))
+	}
+	return []string{"EXAMPLES=" + programs, "SEB_WEBHOOK_TARGETS=127.0.0.1"}
 }
 
 // check compares the output of the program with the documents.

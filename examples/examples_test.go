@@ -3,8 +3,14 @@
 package examples
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sebbroker/seb/test/check"
@@ -12,41 +18,137 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	code := testenv.Main(m)
+	_ = os.RemoveAll(programs.dir)
+	os.Exit(code)
+}
 
-// TestPrograms runs each example against a broker and compares its output.
+// programs are the built examples by name. TestMain removes them.
+var programs struct {
+	once  sync.Once
+	dir   string
+	names []string
+	err   error
+}
+
+// buildPrograms builds all examples at the first call, and returns their folder and names.
+func buildPrograms(t *testing.T) (dir string, names []string) {
+	t.Helper()
+	p := &programs
+	p.once.Do(func() {
+		if p.dir, p.err = os.MkdirTemp("", "seb-examples-"); p.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.dir, "./...").CombinedOutput()
+		if err != nil {
+			p.err = fmt.Errorf("build the examples: %w\n%s", err, out)
+			return
+		}
+		sources, err := filepath.Glob("*/main.go")
+		for _, path := range sources {
+			p.names = append(p.names, filepath.Dir(path))
+		}
+		p.err = err
+	})
+	must.NoError(t, p.err)
+	return p.dir, p.names
+}
+
+// ofRun is the part of an ID that differs between runs of an example.
+var ofRun = regexp.MustCompile(`-[A-Z2-7]{8}\b`)
+
+// TestPrograms runs each example twice against a broker and compares its output.
 func TestPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a broker and the examples")
 	}
+	dir, names := buildPrograms(t)
 	b := testenv.ServeInterop(t, "--webhook-targets", "127.0.0.1")
-	for _, p := range []struct{ name, want string }{
-		{"http", "order 4711 was placed\norder 4711 was paid\n"},
-		{"kafka", "rose is red at 0\nlily is white at 1\n"},
-		{"embedded", "stored from offset 0\n0: order 4711 was placed\n1: order 4711 was paid\n"},
-		{"trigger", "trigger.fired: no-project fired for ada\n"},
-	} {
-		t.Run(p.name, func(t *testing.T) {
+	env := []string{"BROKER=" + b.Address, "KEY=" + testenv.InteropKey, "SEB_ADDRESS=" + b.HTTP(), "SEB_API_KEY=" + testenv.InteropKey}
+	prints := map[string][2]string{
+		"http":  {"order 4711 was placed\norder 4711 was paid\n", "order 4711 was placed\norder 4711 was paid\n"},
+		"kafka": {"rose is red at 0\nlily is white at 1\n", "rose is red at 2\nlily is white at 3\n"},
+		"embedded": {
+			"stored from offset 0\n0: order 4711 was placed\n1: order 4711 was paid\n",
+			"stored from offset 2\n0: order 4711 was placed\n1: order 4711 was paid\n2: order 4711 was placed\n3: order 4711 was paid\n",
+		},
+		"trigger": {"trigger.fired: example-ID fired for ada-ID\n", "trigger.fired: example-ID fired for ada-ID\n"},
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program := must.Get(testenv.BuildPackage(t.TempDir(), "github.com/sebbroker/seb/examples/"+p.name))(t)
-			check.Equalf(t, output(t, b, program), p.want, "the program prints")
+			folder := t.TempDir()
+			for i, want := range prints[name] {
+				out, err := output(t, folder, env, filepath.Join(dir, name))
+				check.Equalf(t, ofRun.ReplaceAllString(out, "-ID"), want, "run %d of the program prints", i+1)
+				must.NoError(t, err)
+			}
+			check.Equalf(t, prints[name] != [2]string{}, true, "the test knows what the example prints")
 		})
 	}
 }
 
-// output runs a program in an empty folder, with the broker in its environment, and returns its stdout.
-func output(t *testing.T, b *testenv.InteropBroker, program string, args ...string) string {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), program, args...)
-	c.Dir = t.TempDir()
-	c.Env = append(os.Environ(), "BROKER="+b.Address, "KEY="+testenv.InteropKey, "SEB_ADDRESS="+b.HTTP(), "SEB_API_KEY="+testenv.InteropKey)
-	out, err := c.Output()
-	if err != nil {
-		said := ""
-		if e, ok := err.(*exec.ExitError); ok {
-			said = string(e.Stderr)
-		}
-		t.Fatalf("%s: %v\n%s%s", program, err, out, said)
+// TestProgramsEnd runs the examples without a broker, without a key and with a wrong one: each ends
+// with a sentence and exit code 1.
+func TestProgramsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds a broker and the examples")
 	}
-	return string(out)
+	dir, names := buildPrograms(t)
+	b := testenv.ServeInterop(t)
+	closed := must.Get(testenv.FreeAddress())(t)
+	for _, c := range []struct {
+		name string
+		env  []string
+		want map[string]string
+	}{
+		{
+			"without a broker",
+			[]string{"BROKER=" + closed, "SEB_ADDRESS=http://" + closed, "KEY=" + testenv.InteropKey, "SEB_API_KEY=" + testenv.InteropKey},
+			map[string]string{"http": "connection refused", "kafka": "no connection to " + closed, "trigger": "connection refused"},
+		},
+		{
+			"without a key",
+			[]string{"BROKER=" + b.Address, "SEB_ADDRESS=" + b.HTTP()},
+			map[string]string{"http": "missing API key", "kafka": "$KEY", "trigger": "missing API key"},
+		},
+		{
+			"with a wrong key",
+			[]string{"BROKER=" + b.Address, "SEB_ADDRESS=" + b.HTTP(), "KEY=another-key-0123456", "SEB_API_KEY=another-key-0123456"},
+			map[string]string{"http": "invalid", "kafka": "$KEY", "trigger": "invalid"},
+		},
+		{
+			"without --webhook-targets",
+			[]string{"BROKER=" + b.Address, "SEB_ADDRESS=" + b.HTTP(), "KEY=" + testenv.InteropKey, "SEB_API_KEY=" + testenv.InteropKey},
+			map[string]string{"trigger": "--webhook-targets"},
+		},
+	} {
+		for _, name := range names {
+			want := c.want[name]
+			if want == "" {
+				continue // the example needs none of this
+			}
+			t.Run(c.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				_, err := output(t, t.TempDir(), c.env, filepath.Join(dir, name))
+				exit, ok := errors.AsType[*exec.ExitError](err)
+				if !ok || exit.ExitCode() != 1 || !strings.Contains(string(exit.Stderr), want) {
+					t.Errorf("%s %s: %v, want exit code 1 and %q", name, c.name, err, want)
+				}
+			})
+		}
+	}
+}
+
+// output runs a program in a folder with variables in its environment, and returns its stdout.
+func output(t *testing.T, folder string, env []string, program string) (string, error) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program)
+	c.Dir, c.Env = folder, append(os.Environ(), env...)
+	out, err := c.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Logf("%s: %s", filepath.Base(program), e.Stderr)
+	}
+	return string(out), err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
@@ -19,7 +20,8 @@ func main() {
 	if len(os.Args) > 1 {
 		bucket = os.Args[1]
 	}
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
 	if err := write(ctx, bucket); err != nil {
 		log.Fatal(err)
 	}

@@ -5,28 +5,28 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
 )
 
 func main() {
-	address := os.Getenv("SEB_ADDRESS")
-	if address == "" {
-		address = "http://127.0.0.1:51313"
-	}
-	if err := run(context.Background(), address, os.Getenv("SEB_API_KEY")); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := run(ctx, cmp.Or(os.Getenv("SEB_ADDRESS"), "http://127.0.0.1:51313"), os.Getenv("SEB_API_KEY")); err != nil {
 		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context, address, key string) error {
-	c, err := client.New(address, client.Options{APIKey: key})
+	c, err := client.New(address, client.Options{APIKey: key, RetryTime: 5 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -14,17 +16,16 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/webhook"
 )
 
 func main() {
-	address := os.Getenv("SEB_ADDRESS")
-	if address == "" {
-		address = "http://127.0.0.1:51313"
-	}
-	if err := run(context.Background(), address, os.Getenv("SEB_API_KEY")); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := run(ctx, cmp.Or(os.Getenv("SEB_ADDRESS"), "http://127.0.0.1:51313"), os.Getenv("SEB_API_KEY")); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -42,26 +43,42 @@ func run(ctx context.Context, address, key string) error {
 	defer server.Close()
 
 	// The trigger: a user was created and has no project a second later.
-	c, err := client.New(address, client.Options{APIKey: key})
+	c, err := client.New(address, client.Options{APIKey: key, RetryTime: 5 * time.Second})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = c.PutTrigger(ctx, "no-project", client.TriggerSpec{
+	// IDs of this run, because a trigger fires once for an entity.
+	suffix := rand.Text()[:8]
+	id, entity := "example-"+suffix, "ada-"+suffix
+	_, err = c.PutTrigger(ctx, id, client.TriggerSpec{
 		Expr:    `user_created THEN (NOT project_created WITHIN 1 second)`,
 		Deliver: json.RawMessage(fmt.Sprintf(`{"url":"http://%s/hook","secrets":[%q]}`, listener.Addr(), secret.Reveal())),
 	})
 	if err != nil {
 		return err
 	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = c.DeleteTrigger(ctx, id)
+	}()
 
-	_, err = c.ProduceEvent(ctx, client.Event{Name: "user_created", EntityID: "ada", ID: "signup-1"}, client.EventOptions{})
+	_, err = c.ProduceEvent(ctx, client.Event{Name: "user_created", EntityID: entity, ID: "signup"}, client.EventOptions{})
 	if err != nil {
 		return err
 	}
-	firing := <-firings
-	fmt.Printf("%s: %s fired for %s\n", firing.Type, firing.Data.Trigger, firing.Data.Entity)
-	return nil
+	for {
+		select {
+		case firing := <-firings:
+			if firing.Data.Entity == entity { // not of another run at the same time
+				fmt.Printf("%s: %s fired for %s\n", firing.Type, firing.Data.Trigger, firing.Data.Entity)
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("no webhook arrived: `seb trigger fires %s` shows why", id)
+		}
+	}
 }
 
 // receiver returns a handler that verifies each webhook and sends its firing to firings once.
