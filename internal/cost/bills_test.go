@@ -2,6 +2,9 @@ package cost_test
 
 import (
 	"flag"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +52,18 @@ func TestMonth(t *testing.T) {
 	}
 	if most := r.Most(); most > 6*time.Second {
 		t.Errorf("%s: a record waited for %v", dense.Name, most)
+	}
+}
+
+// TestSmallApp: the bill of 10,000 events a day is that of README.md and the guide.
+func TestSmallApp(t *testing.T) {
+	r, err := costsim.Month(costsim.Patterns[0], setting(t, ""), put, 30*24*time.Hour)
+	must.NoError(t, err)
+	want := fmt.Sprintf("$%.2f", costsim.Dollars(r.Puts))
+	for _, document := range []string{"README.md", "docs/guide/costs.md"} {
+		if text := must.Get(os.ReadFile("../../" + document))(t); !strings.Contains(string(text), want) {
+			t.Errorf("%s costs %s a month, which %s does not say", costsim.Patterns[0].Name, want, document)
+		}
 	}
 }
 

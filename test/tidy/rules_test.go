@@ -320,6 +320,12 @@ func TestFigures(t *testing.T) {
 	)
 }
 
+func TestWordsOfTheReadme(t *testing.T) {
+	many := strings.Repeat("[two words](a/b.md)\n", 400)
+	expect(t, checkWords, source{"README.md": many + "- | —\n```sh\nmake run\n```\n", "docs/a.md": many + many})
+	expect(t, checkWords, source{"README.md": many + "more\n"}, "801 words outside code blocks, want at most 800")
+}
+
 func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	const head = "package server\n\nfunc f() bool {\n\treturn "
 	for text, want := range map[string]string{

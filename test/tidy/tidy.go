@@ -1,7 +1,7 @@
 // Package tidy checks rules of the source tree that a compiler does not check: imports between
-// packages, sizes of functions and files, comments on exported names, links of documents, the tests
-// and numbers that documents name, forbidden words, and the purity of the log's core. Its test
-// applies every rule to the repository. It is not part of the program.
+// packages, sizes of functions and files, comments on exported names, links of documents, the length
+// of README.md, the tests and numbers that documents name, forbidden words, and the purity of the
+// log's core. Its test applies every rule to the repository. It is not part of the program.
 package tidy
 
 import "fmt"
@@ -38,6 +38,7 @@ func Rules() []Rule {
 		{"sizes", checkSizes},
 		{"comments", checkComments},
 		{"links", checkLinks},
+		{"words", checkWords},
 		{"pure", checkPure},
 		{"phrases", checkPhrases},
 		{"figures", checkFigures},
