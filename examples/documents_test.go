@@ -28,6 +28,7 @@ import (
 type block struct {
 	language, mark, text string
 	output               string // the next block of the document, if only white space is between
+	statement            string // the sentence before the block
 }
 
 // released are the marks of blocks for an installed release.
@@ -42,7 +43,7 @@ func blocksOf(text string) (blocks []block) {
 		if mark != "run" && !strings.HasPrefix(mark, "run=") {
 			continue
 		}
-		b := block{language: language, mark: mark, text: text[m[4]:m[5]]}
+		b := block{language: language, mark: mark, text: text[m[4]:m[5]], statement: statementBefore(text[:m[0]])}
 		if i+1 < len(all) {
 			next := all[i+1]
 			info := text[next[2]:next[3]]
@@ -68,16 +69,23 @@ var prints = map[string][]string{
 	"docs/guide/http.md js":     {"orders 2", "0 4711 placed", "1 4711 paid", "billing paid"},
 }
 
-// TestDocuments runs the marked blocks of README.md and docs/guide: those of one document and
+// documents are the documents whose marked blocks run.
+func documents(t *testing.T) []string {
+	return append([]string{"../README.md", "../SECURITY.md"}, must.Get(filepath.Glob("../docs/guide/*.md"))(t)...)
+}
+
+// nameOf returns the path of a document in the repository.
+func nameOf(path string) string { return strings.TrimPrefix(path, "../") }
+
+// TestDocuments runs the marked blocks of README.md, SECURITY.md and docs/guide: those of one document and
 // language in order, as one program in a temporary folder, with a broker in that folder. After each
 // block of README.md it runs all examples.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a broker")
 	}
-	documents := must.Get(filepath.Glob("../docs/guide/*.md"))(t)
 	ran := 0
-	for _, path := range append(documents, "../README.md") {
+	for _, path := range documents(t) {
 		text := must.Get(os.ReadFile(path))(t)
 		programs := map[string][]block{}
 		for _, b := range blocksOf(string(text)) {
@@ -87,9 +95,9 @@ func TestDocuments(t *testing.T) {
 		}
 		for language, blocks := range programs {
 			ran++
-			t.Run(strings.TrimPrefix(path, "../")+" "+language, func(t *testing.T) {
+			t.Run(nameOf(path)+" "+language, func(t *testing.T) {
 				t.Parallel()
-				d := document{t: t, name: strings.TrimPrefix(path, "../") + " " + language, language: language, blocks: blocks}
+				d := document{t: t, name: nameOf(path) + " " + language, language: language, blocks: blocks}
 				d.run()
 			})
 		}
@@ -221,11 +229,12 @@ func (d *document) check(out string) {
 	}
 }
 
-// constant replaces times, IDs and durations.
+// constant replaces times, IDs, durations and ports.
 func constant(text string) string {
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(text, "TIME")
 	text = regexp.MustCompile(`\b[0-9a-f]{32}\b`).ReplaceAllString(text, "ID")
 	text = regexp.MustCompile(`\b[\d.]+(ms|s)\b`).ReplaceAllString(text, "DURATION")
+	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "ADDRESS")
 	return strings.TrimSpace(regexp.MustCompile(`[ \t]+`).ReplaceAllString(text, " "))
 }
 
@@ -242,7 +251,7 @@ func execute(t *testing.T, dir string, env ...string) string {
 	c.WaitDelay = time.Second
 	must.NoError(t, c.Start())
 	defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }()
-	timer := time.AfterFunc(testenv.ReadyTime, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	timer := time.AfterFunc(5*testenv.ReadyTime, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
 	defer timer.Stop()
 	if err := c.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		log, _ := os.ReadFile(filepath.Join(dir, "broker.log"))

@@ -1,5 +1,5 @@
-// Package examples tests the programs in its folders, and the marked blocks of README.md and of
-// docs/guide.
+// Package examples tests the programs in its folders, and the marked blocks of README.md, SECURITY.md
+// and docs/guide.
 package examples
 
 import (

@@ -20,7 +20,7 @@ func main() {
 	if len(os.Args) > 1 {
 		bucket = os.Args[1]
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := write(ctx, bucket); err != nil {
 		log.Fatal(err)

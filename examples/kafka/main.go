@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := run(ctx, cmp.Or(os.Getenv("BROKER"), "localhost:9092"), os.Getenv("KEY")); err != nil {
 		log.Fatal(err)
