@@ -75,6 +75,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// eventsTopic is the topic of events whose sender names no other.
+const eventsTopic = "events"
+
 // cacheBytes is the default of Options.CacheBytes.
 const cacheBytes = 1 << 30
 
@@ -84,7 +87,8 @@ var (
 	ErrUnknownTopic     = broker.ErrUnknownTopic
 	ErrUnknownPartition = broker.ErrUnknownPartition
 	ErrTopicExists      = broker.ErrTopicExists
-	ErrTopicInUse       = broker.ErrTopicInUse // triggers use the topic
+	ErrTopicInUse       = broker.ErrTopicInUse    // triggers use the topic
+	ErrInternalTopic    = broker.ErrInternalTopic // only Seb writes to the topic
 	ErrOffsetMismatch   = broker.ErrOffsetMismatch
 	ErrBelowStart       = broker.ErrBelowStart // the records were removed
 	ErrUnknownGroup     = broker.ErrUnknownGroup
@@ -118,6 +122,11 @@ type Broker struct {
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Bucket == "" {
 		return nil, errors.New("open broker: Options.Bucket is required")
+	}
+	if o.AuditTopic != "" {
+		if err := node.CheckPurpose(o.AuditTopic, eventsTopic); err != nil {
+			return nil, fmt.Errorf("open broker: Options.AuditTopic: %w", err)
+		}
 	}
 	targets, err := policy(&o)
 	if err != nil {

@@ -165,6 +165,19 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+func TestOnlyTheBrokerWritesInternalTopics(t *testing.T) {
+	b := open(t, seb.Options{Bucket: "mem:", AuditTopic: "audit"})
+	data, _ := recordtest.Encode([]record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{})
+	for _, topic := range []string{"triggers", "firings", "audit"} {
+		check.ErrorIsf(t, check.Err(b.Produce(t.Context(), topic, 0, record.Record{Value: []byte("v")})), seb.ErrInternalTopic, "produce to %s", topic)
+		check.ErrorIsf(t, check.Err(b.ProduceBatches(t.Context(), topic, 0, data)), seb.ErrInternalTopic, "batches to %s", topic)
+		check.ErrorIsf(t, check.Err(b.Topic(t.Context(), topic)), seb.ErrUnknownTopic, "%s was created", topic)
+	}
+	for _, topic := range []string{"triggers", "firings", "events", "a/b"} {
+		check.ErrorContains(t, check.Err(seb.Open(t.Context(), seb.Options{Bucket: "mem:", AuditTopic: topic})), "Options.AuditTopic")
+	}
+}
+
 func TestBatchesOfOthers(t *testing.T) {
 	b := open(t, seb.Options{Bucket: "mem:"})
 	data, _ := recordtest.Encode([]record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Compression: record.Zstd})

@@ -197,9 +197,13 @@ func (b *Broker) auditTopic(ctx context.Context) (record.ID, error) {
 }
 
 // AppendChange appends records that are a change by the client of ctx, with an audit record about
-// it, and waits for the result. It ignores Release and Memory.
+// it, and waits for the result. It ignores Release and Memory, and writes to Options.Internal.
 func (b *Broker) AppendChange(ctx context.Context, a Append, c *audit.Change) Result {
-	if err := b.refuses(ctx); err != nil {
+	err := b.refuses(ctx)
+	if err == nil && a.Topic == b.opt.AuditTopic {
+		err = b.checkInternal(a.Topic)
+	}
+	if err != nil {
 		return Result{Err: err}
 	}
 	head, err := b.admit(&a)

@@ -43,7 +43,9 @@ var (
 	ErrUnauthorized = state.ErrUnauthorized
 	// ErrNotAudited: the audit record of a change has no place in the log, so nothing was changed.
 	ErrNotAudited = state.ErrNotAudited
-	// ErrAuditTopic: clients neither write to the topic of audit records nor delete it.
+	// ErrInternalTopic: only Seb writes to the topic (Options.Internal).
+	ErrInternalTopic = errors.New("internal topic, which only Seb writes")
+	// ErrAuditTopic: clients do not delete the topic of audit records.
 	ErrAuditTopic = state.ErrAuditTopic
 	// ErrClock: the machine's clock contradicts the store's or the log's time, so the broker
 	// commits nothing.

@@ -46,6 +46,8 @@ type Options struct {
 	Timeouts log.Timeouts
 	// Budget is the memory; default 256 MiB.
 	Budget *budget.Budget
+	// Internal are topics that only AppendChange writes, and that EnsureTopic does not create.
+	Internal []string
 	// AutoCreate lets EnsureTopic create topics with DefaultPartitions partitions; default 1.
 	AutoCreate        bool
 	DefaultPartitions int

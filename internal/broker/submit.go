@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 		err := refuse
 		var head core.Append
 		if err == nil {
-			head, err = b.admit(a)
+			head, err = b.admitClient(a)
 		}
 		if err != nil {
 			t.results[i].Err = err
@@ -95,15 +96,28 @@ const FramingShare = 8
 // framingMax is the largest framing of one record: the head of a batch of its own, and its lengths.
 const framingMax = record.BatchHeadSize + 40
 
+// admitClient is admit for an append of a client.
+func (b *Broker) admitClient(a *Append) (core.Append, error) {
+	if err := b.checkInternal(a.Topic); err != nil {
+		return core.Append{}, err
+	}
+	return b.admit(a)
+}
+
+// checkInternal returns an error if only Seb writes to a topic.
+func (b *Broker) checkInternal(topic string) error {
+	if slices.Contains(b.opt.Internal, topic) || topic == b.opt.AuditTopic && topic != "" {
+		return fmt.Errorf("topic %q: %w", topic, ErrInternalTopic)
+	}
+	return nil
+}
+
 // admit checks an append against its topic.
 func (b *Broker) admit(a *Append) (core.Append, error) {
 	h := core.Append{
 		Partition: uint32(a.Partition), Span: uint32(a.Summary.Span), Records: uint32(a.Summary.Records),
 		Bytes: uint32(len(a.Data)), MinTime: a.Summary.MinTimestamp, MaxTime: a.Summary.MaxTimestamp,
 		Expected: max(a.ExpectedOffset, -1), Check: a.Check,
-	}
-	if a.Topic == b.opt.AuditTopic && a.Topic != "" {
-		return h, fmt.Errorf("topic %q: %w, which only Seb writes", a.Topic, ErrAuditTopic)
 	}
 	rules, err := b.rules(a.Topic, a.Partition)
 	if err != nil {
@@ -147,7 +161,7 @@ func (b *Broker) CheckBatchSize(topic string, size int, clientMade bool) error {
 // CheckAppend returns the error with which Submit would refuse an append because of its content or
 // its topic, or nil.
 func (b *Broker) CheckAppend(a *Append) error {
-	_, err := b.admit(a)
+	_, err := b.admitClient(a)
 	return err
 }
 

@@ -256,7 +256,7 @@ func (b *Broker) DefaultPartitions() int { return max(1, b.opt.DefaultPartitions
 // EnsureTopic returns nil if the topic exists. If not, and AutoCreates, it creates the topic with
 // DefaultPartitions and default settings and waits until that is committed. Concurrent callers
 // share one attempt. On an error nothing was appended: ErrUnknownTopic without AutoCreates,
-// ErrInvalid, and those of an append except ErrOutcomeUnknown.
+// ErrInternalTopic, ErrInvalid, and those of an append except ErrOutcomeUnknown.
 func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
 	return b.EnsureTopicAs(ctx, name, TopicSpec{})
 }
@@ -275,6 +275,9 @@ func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec)
 		}
 		if !b.opt.AutoCreate {
 			return ErrUnknownTopic
+		}
+		if err := b.checkInternal(name); err != nil {
+			return err
 		}
 		e, first := b.ensures.join(name)
 		if first {

@@ -37,6 +37,7 @@ var faults = []struct {
 	{auth.ErrUnknownQuota, api.UnknownQuota, true},
 	{auth.ErrQuota, api.QuotaExceeded, true},
 	{broker.ErrUnauthorized, api.Forbidden, true},
+	{broker.ErrInternalTopic, api.Forbidden, true},
 	{broker.ErrAuditTopic, api.Forbidden, true},
 	{broker.ErrNotAudited, api.StoreUnavailable, true},
 	{broker.ErrOutcomeUnknown, api.OutcomeUnknown, false},

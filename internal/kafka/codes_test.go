@@ -35,7 +35,7 @@ func TestAppendCodes(t *testing.T) {
 	for err, want := range map[error]int16{
 		nil:                                    codes.None,
 		broker.ErrUnauthorized:                 kerr.TopicAuthorizationFailed.Code,
-		broker.ErrAuditTopic:                   kerr.TopicAuthorizationFailed.Code,
+		broker.ErrInternalTopic:                kerr.TopicAuthorizationFailed.Code,
 		broker.ErrUnknownTopic:                 kerr.UnknownTopicOrPartition.Code,
 		broker.ErrUnknownPartition:             kerr.UnknownTopicOrPartition.Code,
 		broker.ErrNotLeader:                    kerr.NotLeaderForPartition.Code,

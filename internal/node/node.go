@@ -157,7 +157,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
 		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
-		DefaultPartitions: o.DefaultPartitions, AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
+		DefaultPartitions: o.DefaultPartitions, Internal: InternalTopics(), AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
 		Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots},
 		Standby: o.Standby || o.Follow, InDoubt: o.joined.InDoubt, Told: o.joined.Told, RaiseMax: o.joined.RaiseMax, Fed: o.joined.Fed,
 		Batch:  o.batching(local, mem),

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/audit"
@@ -109,6 +111,21 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 		})
 	}
 	return err
+}
+
+// InternalTopics are the topics that only the trigger engine writes.
+func InternalTopics() []string {
+	o := (trigger.Options{}).WithDefaults()
+	return []string{o.Triggers, o.Firings}
+}
+
+// CheckPurpose checks the name of a topic that a setting gives a purpose. others are the topics of
+// other settings.
+func CheckPurpose(name string, others ...string) error {
+	if slices.Contains(append(others, InternalTopics()...), name) {
+		return fmt.Errorf("topic %q has another purpose", name)
+	}
+	return state.CheckTopicName(name)
 }
 
 // sealable returns an error if the bucket's format level is too low for encrypted secrets.

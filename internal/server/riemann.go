@@ -15,11 +15,10 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/riemann"
 	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/tlsport"
-	"github.com/sebbroker/seb/internal/trigger"
 )
 
 const (
@@ -178,12 +177,7 @@ func (s *Server) riemannStatus() *api.RiemannStatus {
 
 // checkRiemannTopic checks the name of the topic of Riemann clients, which must be no topic of Seb.
 func (s *Server) checkRiemannTopic() error {
-	name, o := s.cfg.Riemann.Topic, (trigger.Options{}).WithDefaults()
-	switch name {
-	case o.Triggers, o.Firings, s.cfg.AuditTopic:
-		return fmt.Errorf("topic %q has another purpose", name)
-	}
-	return state.CheckTopicName(name)
+	return node.CheckPurpose(s.cfg.Riemann.Topic, s.cfg.AuditTopic)
 }
 
 // warnAnonymous logs that clients in a network are not authenticated.

@@ -33,7 +33,6 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/stats"
-	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -154,14 +153,10 @@ func (s *Server) prepare() (err error) {
 
 // checkAuditTopic checks the name of the audit topic, which must be no other topic of Seb.
 func (s *Server) checkAuditTopic() error {
-	name, o := s.cfg.AuditTopic, (trigger.Options{}).WithDefaults()
-	switch name {
-	case "":
+	if s.cfg.AuditTopic == "" {
 		return nil
-	case o.Triggers, o.Firings, s.cfg.EventsTopic:
-		return fmt.Errorf("topic %q has another purpose", name)
 	}
-	return state.CheckTopicName(name)
+	return node.CheckPurpose(s.cfg.AuditTopic, s.cfg.EventsTopic)
 }
 
 // checkCacheDir checks that the folder of the disk cache of a remote bucket can be created.
@@ -226,8 +221,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 
 // ownTopics are the topics of Seb itself, which no prefix of a rule matches.
 func (s *Server) ownTopics() []string {
-	o := (trigger.Options{}).WithDefaults()
-	own := []string{o.Triggers, o.Firings, s.cfg.EventsTopic}
+	own := append(node.InternalTopics(), s.cfg.EventsTopic)
 	if s.cfg.AuditTopic != "" {
 		own = append(own, s.cfg.AuditTopic)
 	}

@@ -255,7 +255,7 @@ func TestEdges(t *testing.T) {
 	}
 	for name, check := range map[string]func(t *testing.T, e *env){
 		"boundary": boundary, "configs": configs, "integers": integers, "record above max-batch-bytes": oversized,
-		"request that never fits": never, "first instant": zero, "request of Kafka": requests,
+		"request that never fits": never, "first instant": zero, "request of Kafka": requests, "internal topic": internal,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, e) })
 	}

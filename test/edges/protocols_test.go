@@ -94,6 +94,29 @@ func boundary(t *testing.T, e *env) {
 	check.Equalf(t, string(data), want+"victim", "records in the answer")
 }
 
+// internal: only Seb writes definitions and firings of triggers, and no record creates their topics with
+// other settings than triggers need.
+func internal(t *testing.T, e *env) {
+	fronts := maps.Clone(raw)
+	maps.Copy(fronts, all())
+	maps.Copy(fronts, lines)
+	t.Cleanup(func() { e.shared = "" })
+	refused := func() {
+		for _, e.shared = range []string{"triggers", "firings"} {
+			for name, give := range fronts {
+				if got := give(e, jsonRecord("x")); !strings.HasPrefix(got, "refused: ") {
+					t.Errorf("%s: topic %s: got %s", name, e.shared, got)
+				}
+			}
+		}
+	}
+	e.run("", "topic", "delete", "--yes", "--force", "triggers") // other tests have put triggers
+	e.run("", "topic", "delete", "--yes", "--force", "firings")
+	refused()
+	check.Equalf(t, sent("PUT", "/triggers/internal")(e, `{"expr":"a"}`), "", "put a trigger")
+	refused()
+}
+
 // configs: a topic takes Kafka's own ranges from every front end that makes topics.
 func configs(t *testing.T, e *env) {
 	c := e.kafkaClient(t)

@@ -14,12 +14,14 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 const (
@@ -74,9 +76,18 @@ func TestTriggersGrow(t *testing.T) {
 	g.within(limit)
 }
 
-// moreTriggers stores definitions like a broker with more memory.
+// moreTriggers stores definitions by a broker with more memory, which takes over from the other one.
 func (g *grown) moreTriggers() {
-	id := record.ID(g.id("events"))
+	ctx, id := g.t.Context(), record.ID(g.id("events"))
+	g.client.Close()
+	must.Equalf(g.t, g.Stop(), 0, "exit code\n%s", g.Log())
+	for _, pair := range testenv.S3Keys {
+		name, value, _ := strings.Cut(pair, "=")
+		g.t.Setenv(name, value)
+	}
+	larger := must.Get(node.Open(ctx, node.Options{Bucket: g.store.Spec("pressure")}))(g.t)
+	topic, ok := larger.EventLog().Topic("triggers")
+	must.Equalf(g.t, ok, true, "topic of triggers exists")
 	for n := 0; n < foreign; n += together {
 		var recs []record.Record
 		for i := range together {
@@ -94,8 +105,12 @@ func (g *grown) moreTriggers() {
 			value := must.Get(d.Encode())(g.t)
 			recs = append(recs, record.Record{Key: []byte(d.ID), Value: value, Timestamp: 1})
 		}
-		g.batch("triggers", recs)
+		must.Get(larger.EventLog().Append(ctx, topic.ID, 0, recs))(g.t)
 	}
+	must.NoError(g.t, larger.Close(ctx))
+	g.stop, g.most = make(chan struct{}), 0
+	must.NoErrorf(g.t, g.again(), "start again")
+	g.connect()
 	g.caughtUp()
 }
 

@@ -31,7 +31,7 @@ type Table []struct {
 // again.
 var appendFaults = Table{
 	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
-	{broker.ErrAuditTopic, kerr.TopicAuthorizationFailed},
+	{broker.ErrInternalTopic, kerr.TopicAuthorizationFailed},
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -112,6 +112,7 @@ var topicFaults = Table{
 	{broker.ErrNotAudited, kerr.PolicyViolation},
 	{broker.ErrAuditTopic, kerr.PolicyViolation},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{broker.ErrInternalTopic, kerr.UnknownTopicOrPartition}, // no record creates it
 	{broker.ErrTopicExists, kerr.TopicAlreadyExists},
 	{broker.ErrTopicInUse, kerr.TopicDeletionDisabled},
 	{broker.ErrFenced, kerr.NotController},
