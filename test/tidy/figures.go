@@ -200,7 +200,7 @@ var figures = []figure{
 	{"docs/guide/riemann", `service over (\d+)`, "internal/httpapi/encoding.EventNameMax"},
 
 	{"docs/guide/operate", `at most (\d+ MiB) \|`, "internal/budget.requestMax"},
-	{"docs/guide/operate", `level for (\d+ minutes)`, "internal/log/core.RaiseAfter"},
+	{"docs/guide/operate", `its formats, for (\d+ minutes)`, "internal/log/core.RaiseAfter"},
 	{"docs/guide/operate", `waits at most (\d+ s) for it`, "internal/server.storeTimeout"},
 	{"docs/guide/operate", `nothing for (\d+ minutes)`, "internal/log.leapWait"},
 	{"docs/guide/operate", `remembers the ([\d,]+) most recent`, "internal/log/state.ProducersMax"},
@@ -242,7 +242,7 @@ var figures = []figure{
 	{"docs/guide/webhooks", `Headers\*\*: at most (\d+)`, "internal/delivery/webhook.HeadersMax"},
 	{"docs/guide/webhooks", `each at most (\w+ days)`, "internal/delivery/webhook.delayMax"},
 	{"docs/guide/webhooks", `at most (\w+) messages in flight`, "internal/delivery/webhook.perTrigger"},
-	{"docs/guide/webhooks", `broker has (\d+) slots`, "internal/delivery/webhook.totalSlots"},
+	{"docs/guide/webhooks", `together have at most (\d+) messages in flight`, "internal/delivery/webhook.totalSlots"},
 	{"docs/guide/webhooks", "span of `per` \\(up to (\\d+ days)\\)", "internal/delivery/webhook.CapPerMax"},
 	{"docs/guide/webhooks", `Limits: (\d+ KiB) of template`, "internal/delivery/template.TemplateBytesMax"},
 	{"docs/guide/webhooks", `([\d,]+) steps\.`, "internal/delivery/template.stepsMax"},
