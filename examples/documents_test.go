@@ -130,7 +130,7 @@ examples() {
 	for name in $(ls examples); do
 		(
 			KEY=$(cat seb-data/api-key); export KEY SEB_API_KEY=$KEY; cd examples/$name
-			"$EXAMPLES/$name" >out 2>&1 || { echo "example $name: exit code $?"; cat out; exit 1; }
+			"$PROGRAMS/$name" >out 2>&1 || { echo "example $name: exit code $?"; cat out; exit 1; }
 		) & started="$started $!"
 	done
 	for id in $started; do wait $id; done
@@ -160,12 +160,9 @@ func (d *document) run() {
 	for name, target := range map[string]string{"bin/seb": testenv.Program(t), "Makefile": filepath.Join(root, "Makefile")} {
 		must.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
-	env := []string{}
-	if d.name == "README.md sh" {
-		env = d.withExamples(dir)
-	}
+	env := d.prepare(dir)
 	http, kafka := strconv.Itoa(testenv.PortForTest(t)), strconv.Itoa(testenv.PortForTest(t))
-	ports := strings.NewReplacer("51313", http, "9092", kafka)
+	ports := strings.NewReplacer("51313", http, "9092", kafka, "127.0.0.1:8080", "127.0.0.1:"+strconv.Itoa(testenv.PortForTest(t)))
 	write := func(name, text string) {
 		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(text)), 0o600))
 	}
@@ -187,7 +184,7 @@ func (d *document) run() {
 		default:
 			script.WriteString(b.text)
 		}
-		if d.name == "README.md sh" {
+		if d.withExamples() {
 			script.WriteString("examples\n")
 		}
 	}
@@ -200,14 +197,33 @@ func (d *document) run() {
 	d.check(execute(t, dir, append(env, "BROKER=127.0.0.1:"+kafka, "SEB_ADDRESS=http://127.0.0.1:"+http)...))
 }
 
-// withExamples prepares runs of all examples after each block, and returns their environment. The
-// broker allows the receiver of a webhook on the same machine, as the comment of that example says.
-func (d *document) withExamples(dir string) []string {
-	programs, names := buildPrograms(d.t)
-	for _, name := range names {
-		must.NoError(d.t, os.MkdirAll(filepath.Join(dir, "examples", name), 0o700))
+// withExamples reports whether all examples run after each block.
+func (d *document) withExamples() bool { return d.name == "README.md sh" }
+
+// gorun takes the place of the go command in blocks that run a program.
+const gorun = `#!/bin/sh
+shift; name=$(basename "$1"); shift
+exec "$PROGRAMS/$name" "$@"
+`
+
+// prepare builds the programs that a document needs, and returns their environment. With the examples
+// the broker allows the receiver of a webhook on the same machine, as the comment of that example says.
+func (d *document) prepare(dir string) (env []string) {
+	t := d.t
+	if slices.ContainsFunc(d.blocks, func(b block) bool { return strings.Contains(b.text, "go run ") }) {
+		programs, _ := buildPrograms(t)
+		must.NoError(t, os.WriteFile(filepath.Join(dir, "bin/go"), []byte(gorun), 0o700))
+		must.NoError(t, os.Symlink(must.Get(filepath.Abs("../test"))(t), filepath.Join(dir, "test")))
+		env = append(env, "PROGRAMS="+programs)
 	}
-	return []string{"EXAMPLES=" + programs, "SEB_WEBHOOK_TARGETS=127.0.0.1"}
+	if d.withExamples() {
+		programs, names := buildPrograms(t)
+		for _, name := range names {
+			must.NoError(t, os.MkdirAll(filepath.Join(dir, "examples", name), 0o700))
+		}
+		env = append(env, "PROGRAMS="+programs, "SEB_WEBHOOK_TARGETS=127.0.0.1")
+	}
+	return env
 }
 
 // check compares the output of the program with the documents.

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programs are the built examples by name. TestMain removes them.
+// programs are the built examples by name, and the receiver of the onboarding guide. TestMain removes
+// them.
 var programs struct {
 	once  sync.Once
 	dir   string
@@ -40,7 +41,7 @@ func buildPrograms(t *testing.T) (dir string, names []string) {
 		if p.dir, p.err = os.MkdirTemp("", "seb-examples-"); p.err != nil {
 			return
 		}
-		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.dir, "./...").CombinedOutput()
+		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.dir, "./...", "../test/cmd/onboarding/receiver").CombinedOutput()
 		if err != nil {
 			p.err = fmt.Errorf("build the examples: %w\n%s", err, out)
 			return
