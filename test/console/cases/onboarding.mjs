@@ -198,6 +198,7 @@ async function firstProject(t, mail) {
       await shoot("words", page.getByRole("region", { name: "In words" }));
     } else await shoot(what, what === "templates" ? undefined : when);
   });
+  await shoot("builder", when);
   const r = (await t.api("POST", "/triggers/dry-run", { expr: "user_created THEN (NOT project_created WITHIN 3 days)" })).json, past = page.getByRole("region", { name: "What it would have done" });
   await past.getByRole("combobox").selectOption("all");
   await button(t, "Try on past events").click();
