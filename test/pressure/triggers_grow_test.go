@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -81,11 +82,8 @@ func (g *grown) moreTriggers() {
 	ctx, id := g.t.Context(), record.ID(g.id("events"))
 	g.client.Close()
 	must.Equalf(g.t, g.Stop(), 0, "exit code\n%s", g.Log())
-	for _, pair := range testenv.S3Keys {
-		name, value, _ := strings.Cut(pair, "=")
-		g.t.Setenv(name, value)
-	}
-	larger := must.Get(node.Open(ctx, node.Options{Bucket: g.store.Spec("pressure")}))(g.t)
+	store := must.Get(anystore.Open(ctx, g.store.Spec("pressure"), anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}))(g.t)
+	larger := must.Get(node.Open(ctx, node.Options{Store: store}))(g.t)
 	topic, ok := larger.EventLog().Topic("triggers")
 	must.Equalf(g.t, ok, true, "topic of triggers exists")
 	for n := 0; n < foreign; n += together {
