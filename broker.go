@@ -7,17 +7,22 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
+
+	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/quiet"
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/internal/stats"
 )
 
 func init() { quiet.Restore() } // after all imported packages are initialized
@@ -71,6 +76,12 @@ type Options struct {
 	// NoDelivery disables the delivery of firings to webhooks and topics. The broker evaluates
 	// triggers, and the next broker that delivers sends their firings.
 	NoDelivery bool
+	// APIKey is the root key of Handler: requests with it may do everything. "": Handler serves only
+	// requests with a token, which Client().CreateToken makes.
+	APIKey string
+	// Hosts are names of hosts, besides localhost and IP addresses, at which Handler serves what needs
+	// no key: the files of the console, /healthz, /readyz and /openapi.json.
+	Hosts []string
 	// Logger receives the log; nil disables logging.
 	Logger *slog.Logger
 }
@@ -111,14 +122,22 @@ var (
 type Broker struct {
 	n        *node.Node
 	dispatch *delivery.Dispatcher // nil: no delivery
+	o        Options
+	targets  webhook.Policy
+	metrics  *metrics.Set
+	latency  stats.Latency
+
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	front  *front // nil before the first Handler or Client
 }
 
 // Open opens a broker and waits until it leads, or follows if ReadOnly is set. If ctx ends first,
 // Open closes everything and returns an error. The broker does not use ctx after Open has returned.
 // Open checks a remote bucket on its first use, which takes seconds.
 //
-// A leader delivers the firings of the bucket's triggers, as a server does. Triggers are defined
-// through a server on the same bucket, for example by `seb trigger`.
+// A leader delivers the firings of the bucket's triggers, as a server does. Client and Handler define
+// triggers.
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Bucket == "" {
 		return nil, errors.New("open broker: Options.Bucket is required")
@@ -128,13 +147,19 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 			return nil, fmt.Errorf("open broker: Options.AuditTopic: %w", err)
 		}
 	}
+	if o.APIKey != "" {
+		if err := checkKey(o.APIKey); err != nil {
+			return nil, fmt.Errorf("open broker: Options.APIKey: %w", err)
+		}
+	}
 	targets, err := policy(&o)
 	if err != nil {
 		return nil, err
 	}
+	b := &Broker{o: o, targets: targets, metrics: metrics.NewSet()}
 	no := node.Options{
 		Bucket: o.Bucket, DataDir: o.DataDir, ReadOnly: o.ReadOnly, HoldUpgrade: o.HoldUpgrade, NoAutoCreate: o.NoAutoCreate,
-		AuditTopic: o.AuditTopic, Origin: audit.Origin{Principal: access.RootID, Protocol: "library"}, BatchWait: o.BatchWait, BatchBytes: o.BatchBytes, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
+		AuditTopic: o.AuditTopic, Origin: audit.Origin{Principal: access.RootID, Protocol: audit.Library}, Metrics: b.metrics, Latency: &b.latency, BatchWait: o.BatchWait, BatchBytes: o.BatchBytes, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
 	}
 	if o.BatchWait < 0 {
 		no.BatchWait = node.BatchNone
@@ -155,7 +180,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{n: n}
+	b.n = n
 	if b.dispatch, err = deliver(ctx, n, targets, &o); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
@@ -167,6 +192,13 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 // its error: the broker rejects unsent records, and the outcome of the others is unknown. Close may
 // be called twice.
 func (b *Broker) Close(ctx context.Context) error {
+	b.mu.Lock()
+	f := b.front
+	b.closed = true
+	b.mu.Unlock()
+	if f != nil {
+		f.close(ctx, b)
+	}
 	if b.dispatch != nil {
 		b.dispatch.Close()
 	}
@@ -221,6 +253,14 @@ func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Optio
 		Engine: n.Triggers(), Log: n.EventLog(), Lost: n.Done(),
 		Webhooks: webhook.Options{Policy: targets, Bytes: delivery.BytesWithin(n.Budget().Limit())}, Logger: log,
 	})
+}
+
+// checkKey checks Options.APIKey.
+func checkKey(key string) error {
+	if len(key) < config.APIKeyMin {
+		return fmt.Errorf("want at least %d bytes, given %d", config.APIKeyMin, len(key))
+	}
+	return config.CheckAPIKey(key)
 }
 
 // putBudget parses Options.PutBudget and Options.Prices.

@@ -17,12 +17,15 @@ import (
 // records stay for 90 days.
 var Settings = map[string]string{"timestamp-type": "append", "retention-time": "90d"}
 
+// Library is the protocol of requests of the program that embeds the broker.
+const Library = "library"
+
 // Origin is the client of a request. The zero value is Seb itself.
 type Origin struct {
 	Principal string // ID; access.RootID for the root key
 	Secret    uint64 // of the principal; 0 for the root key
 	From      string // address
-	Protocol  string // http, kafka or library
+	Protocol  string // http, kafka or Library
 	Request   string // the client's name of the request
 }
 

@@ -189,8 +189,20 @@ func (d *denial) Unwrap() error { return d.Problem }
 // origin describes the client of a request in audit records.
 func (by *caller) origin(ctx context.Context) audit.Origin {
 	o, slot := by.Origin(), httpconn.SlotOf(ctx)
-	o.Protocol, o.From, o.Request = "http", slot.Remote(), slot.RequestID()
+	from, ok := ctx.Value(fromKey{}).(audit.Origin)
+	if !ok {
+		from = audit.Origin{Protocol: "http", From: slot.Remote(), Request: slot.RequestID()}
+	}
+	o.Protocol, o.From, o.Request = from.Protocol, from.From, from.Request
 	return o
+}
+
+type fromKey struct{}
+
+// WithFrom returns the context of a request whose connection is not one of API.Server. Audit records
+// have the Protocol, From and Request of o.
+func WithFrom(ctx context.Context, o audit.Origin) context.Context {
+	return context.WithValue(ctx, fromKey{}, o)
 }
 
 // audit reports a denial for the audit topic. Other errors are none.

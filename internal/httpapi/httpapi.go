@@ -281,6 +281,9 @@ func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 // than once and does not wait.
 func (a *API) Stop() { a.stops.Stop() }
 
+// Refuse answers a request to a broker that is closed.
+func (a *API) Refuse(w http.ResponseWriter, r *http.Request) { a.writeError(w, r, broker.ErrClosed) }
+
 // Close closes connections to other brokers. Call it after the last request.
 func (a *API) Close() {
 	if a.forwarder != nil {

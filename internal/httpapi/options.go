@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -134,6 +135,17 @@ type Options struct {
 	BudgetWait time.Duration
 	// Heartbeat is the time between comments on an idle event stream. Default 15 s.
 	Heartbeat time.Duration
+}
+
+// OptionsOf returns options with what a node has: its indexes, its triggers and its costs.
+func OptionsOf(n *node.Node) Options {
+	o := Options{Keys: n.Keys(), Triggers: n.Triggers(), Riemann: n.Riemann(), Cost: n.Cost(), Store: n.StoreName()}
+	if engine := n.Triggers(); engine != nil {
+		o.OriginalEvent = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
+			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)
+		}
+	}
+	return o
 }
 
 // Groups commits and deletes offsets, with the errors of package broker. A group with members gives

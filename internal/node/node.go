@@ -260,12 +260,17 @@ func (n *Node) StoreName() string { return n.name }
 // Bucket returns the store, without the disk cache. It is closed with the node.
 func (n *Node) Bucket() objstore.Store { return n.bucket }
 
+// Stop is the first part of Close. Reads of what is in memory or in the disk cache still work.
+func (n *Node) Stop(ctx context.Context) error {
+	n.EndTerms()
+	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx))
+}
+
 // Close stores and acknowledges the queued records, and closes everything. If ctx ends first, Close
 // returns its error: unsent records are rejected, and the outcome of the others is unknown. Close
 // may be called twice.
 func (n *Node) Close(ctx context.Context) error {
-	n.EndTerms()
-	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.cost.close(), n.rest())
+	return errors.Join(n.Stop(ctx), n.cost.close(), n.rest())
 }
 
 // closeRest closes the components below the broker: the cache, the store, the data folder.

@@ -267,12 +267,6 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	connections := s.connections()
 	s.log.Info("connection limits", "http", connections.http, "kafka", connections.kafka, "riemann", connections.riemann)
-	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
-	if engine := s.node.Triggers(); engine != nil {
-		original = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
-			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)
-		}
-	}
 	failures := auth.NewFailures(s.log, nil)
 	if s.node.Audits() {
 		failures.Audit = s.node.FailedLogin
@@ -283,16 +277,16 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	if err := errors.Join(s.peers.start(ctx), s.peers.leadsFirst(ctx)); err != nil {
 		return err
 	}
-	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Riemann: s.node.Riemann(), Logger: s.log, Metrics: set, Connections: connections.http,
-		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
-		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.knownHosts(),
-		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
-		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Run: s.run.String(), Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),
-		Cluster: s.peers.view(), ClusterTLS: trusts, Control: s.peers.control(), PeerLink: s.peers.link(), Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
-	})
-	if err != nil {
+	o := httpapi.OptionsOf(s.node)
+	o.Auth, o.Logins, o.Logger, o.Metrics, o.Connections = s.auth, failures, s.log, set, connections.http
+	o.ProfileLabels, o.OriginalClient, o.EventsTopic = s.cfg.Pprof.Enable, s.cfg.HTTP.OriginalClient, s.cfg.EventsTopic
+	o.Origins, o.Hosts, o.WebhookTargets = s.cfg.HTTP.Origins.List(), s.knownHosts(), s.targets
+	o.Groups, o.Members, o.WriteMetrics = s.httpGroups(), s.groupMembers(), newMetricsWriter(set, s.node.Broker)
+	o.Version, o.Run, o.Started, o.Warnings = s.cfg.Version, s.run.String(), time.Now().UTC(), s.ports.warnings
+	o.Stats, o.Fsck, o.Latency = s.stats, s.fsck, &s.latency
+	o.Cluster, o.ClusterTLS, o.Control, o.PeerLink = s.peers.view(), trusts, s.peers.control(), s.peers.link()
+	o.Console, o.Kafka, o.RiemannStatus = s.consoleFiles(), s.kafkaStatus, s.riemannStatus
+	if s.api, err = httpapi.New(s.node.Broker, o); err != nil {
 		return err
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{

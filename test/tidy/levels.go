@@ -138,13 +138,13 @@ var support = []string{
 var onlyFrom = map[string][]string{
 	// The cache is a store that wraps a store; only node knows that it is used.
 	"internal/objstore/cache": {"internal/node"},
-	// A program that embeds a broker links no front end.
-	"internal/httpapi":          {"internal/server", "cmd/seb"},
+	// A program that embeds a broker links no front end besides the HTTP API.
+	"internal/httpapi":          {"internal/server", "cmd/seb", ""},
 	"internal/httpapi/httpconn": {"internal/httpapi", "internal/httpapi/forward"},
 	"internal/httpapi/forward":  {"internal/httpapi"},
 	"internal/kafka":            {"internal/server", "cmd/seb"},
 	"internal/riemann":          {"internal/server", "cmd/seb"},
-	"internal/console":          {"internal/server"},
+	"internal/console":          {"internal/server", ""},
 	"internal/kafka/wire":       {"internal/kafka"},
 	"internal/broker/segments":  {"internal/broker"},
 	"internal/kafka/codes":      {"internal/kafka"},
