@@ -74,6 +74,7 @@ func TestPrograms(t *testing.T) {
 			"stored from offset 0\n0: order 4711 was placed\n1: order 4711 was paid\n",
 			"stored from offset 2\n0: order 4711 was placed\n1: order 4711 was paid\n2: order 4711 was placed\n3: order 4711 was paid\n",
 		},
+		"service": {"paid fired for order-ID\n", "paid fired for order-ID\n"},
 		"trigger": {"trigger.fired: example-ID fired for ada-ID\n", "trigger.fired: example-ID fired for ada-ID\n"},
 	}
 	for _, name := range names {
@@ -90,8 +91,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestProgramsEnd runs the examples without a broker, without a key and with a wrong one: each ends
-// with a sentence and exit code 1.
+// TestProgramsEnd runs the examples without a broker, without a key and with a wrong one, or without a
+// folder for the bucket: each ends with a sentence and exit code 1.
 func TestProgramsEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a broker and the examples")
@@ -124,6 +125,7 @@ func TestProgramsEnd(t *testing.T) {
 			[]string{"BROKER=" + b.Address, "SEB_ADDRESS=" + b.HTTP(), "KEY=" + testenv.InteropKey, "SEB_API_KEY=" + testenv.InteropKey},
 			map[string]string{"trigger": "--webhook-targets"},
 		},
+		{"with a file instead of a bucket", nil, map[string]string{"embedded": "bucket", "service": "bucket"}},
 	} {
 		for _, name := range names {
 			want := c.want[name]
@@ -132,7 +134,11 @@ func TestProgramsEnd(t *testing.T) {
 			}
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				_, err := output(t, t.TempDir(), c.env, filepath.Join(dir, name))
+				folder := t.TempDir()
+				if c.env == nil {
+					must.NoError(t, os.WriteFile(filepath.Join(folder, "bucket"), nil, 0o600))
+				}
+				_, err := output(t, folder, c.env, filepath.Join(dir, name))
 				exit, ok := errors.AsType[*exec.ExitError](err)
 				if !ok || exit.ExitCode() != 1 || !strings.Contains(string(exit.Stderr), want) {
 					t.Errorf("%s %s: %v, want exit code 1 and %q", name, c.name, err, want)
