@@ -154,7 +154,12 @@ type Evaluation struct {
 type EvaluationStep struct {
 	At    time.Time `json:"at"`
 	Event *int      `json:"event"` // index in the request, from 0; null: a deadline
-	// Skipped is why the event has no effect: not_mentioned, duplicate_id or not_yet.
+	// Skipped is why the event has no effect: not_mentioned, not_matched, duplicate_id or not_yet.
 	Skipped string `json:"skipped,omitempty"`
-	Value   string `json:"value"` // from then on: true, pending or false
+	// Effect is what the event or deadline did, if it was not skipped: one of true, false, begins,
+	// counts, ends, missed, passed and none. Expr is the part of the expression that it concerns.
+	Effect string `json:"effect,omitempty"`
+	Expr   string `json:"expr,omitempty"`
+	Value  string `json:"value"` // from then on: true, pending or false
+	Text   string `json:"text"`  // for people
 }

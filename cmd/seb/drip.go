@@ -275,7 +275,7 @@ entities, --entity selects one.`,
 	f.expression.register(cmd)
 	cmd.Flags().StringVar(&f.at, "at", "", "time of the evaluation, in RFC 3339 (default: now)")
 	cmd.Flags().StringVar(&f.entity, "entity", "", "entity whose events count (default: the only one)")
-	cmd.Flags().BoolVar(&f.trace, "trace", false, "first print the value at each event and deadline")
+	cmd.Flags().BoolVar(&f.trace, "trace", false, "first print what each event and deadline does, and the value from then on")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -293,7 +293,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	var trace func(explain.Moment)
 	if f.trace {
 		trace = func(m explain.Moment) {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", explain.Time(m.At), happened(q, m), m.Value)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", explain.Time(m.At), happened(q, m), m.Value, m.Words())
 		}
 	}
 	a, err := q.Answer(cmd.Context(), trace)
@@ -361,14 +361,5 @@ func happened(q *explain.Question, m explain.Moment) string {
 	if m.Event < 0 {
 		return "(time)"
 	}
-	name := q.Events[m.Event].Name
-	switch m.Skip {
-	case explain.Unmentioned:
-		return name + " (not mentioned)"
-	case explain.Repeated:
-		return name + " (duplicate id)"
-	case explain.NotYet:
-		return name + " (not yet)"
-	}
-	return name
+	return q.Events[m.Event].Name
 }

@@ -81,12 +81,12 @@ why    true since 2026-03-08T12:00:00Z, at a deadline; because of a at 2026-03-0
 		}
 	}
 	r := dripped(t, dripEvents, "eval", expr, "--at", "2026-03-10T12:00:00Z", "--trace")
-	if want := `2026-03-01T12:00:00Z a pending
-2026-03-01T13:00:00Z a (duplicate id) pending
-2026-03-02T12:00:00Z x (not mentioned) pending
-2026-03-08T12:00:00Z (time) true
-2026-03-09T12:00:00Z b true
-2026-03-20T12:00:00Z b (not yet) true
+	if want := `2026-03-01T12:00:00Z a pending begins it
+2026-03-01T13:00:00Z a pending does not count: its ID came before
+2026-03-02T12:00:00Z x pending not in the expression
+2026-03-08T12:00:00Z (time) true makes it true: b did not come until 2026-03-08T12:00:00Z
+2026-03-09T12:00:00Z b true has no effect: the expression did not wait for it then
+2026-03-20T12:00:00Z b true does not count yet
 value true
 `; !strings.HasPrefix(squeezed(r.out), want) {
 		t.Errorf("trace:\n%s", r.out)

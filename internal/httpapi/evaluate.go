@@ -28,7 +28,7 @@ const (
 	decodedShare = 8
 	// stepsMax bounds the steps of an answer, stepBytes the memory of one.
 	stepsMax  = 10_000
-	stepBytes = 512
+	stepBytes = 768
 )
 
 // Evaluator answers POST /evaluate. All methods may be called concurrently.

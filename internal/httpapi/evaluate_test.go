@@ -96,9 +96,9 @@ func TestEvaluateStepByStep(t *testing.T) {
 	s.must(200, s.send("POST", "/evaluate", `{"expr":"A THEN (NOT B WITHIN 1 h)","trace":true,"at":"2026-03-01T14:00:00Z","events":[
 		{"event":"A","at":"2026-03-01T12:00:00Z","id":"1"},{"event":"A","at":"2026-03-01T12:00:00Z","id":"1"},
 		{"event":"C","at":"2026-03-01T12:30:00Z"},{"event":"B","at":"2026-03-01T15:00:00Z"}]}`), &out)
-	const want = `[{"at":"2026-03-01T12:00:00Z","event":0,"value":"pending"},{"at":"2026-03-01T12:00:00Z","event":1,"skipped":"duplicate_id","value":"pending"},` +
-		`{"at":"2026-03-01T12:30:00Z","event":2,"skipped":"not_mentioned","value":"pending"},{"at":"2026-03-01T15:00:00Z","event":3,"skipped":"not_yet","value":"pending"},` +
-		`{"at":"2026-03-01T13:00:00Z","event":null,"value":"true"}]`
+	const want = `[{"at":"2026-03-01T12:00:00Z","event":0,"effect":"begins","expr":"A","value":"pending","text":"begins it"},{"at":"2026-03-01T12:00:00Z","event":1,"skipped":"duplicate_id","value":"pending","text":"does not count: its ID came before"},` +
+		`{"at":"2026-03-01T12:30:00Z","event":2,"skipped":"not_mentioned","value":"pending","text":"not in the expression"},{"at":"2026-03-01T15:00:00Z","event":3,"skipped":"not_yet","value":"pending","text":"does not count yet"},` +
+		`{"at":"2026-03-01T13:00:00Z","event":null,"effect":"true","expr":"B","value":"true","text":"makes it true: B did not come until 2026-03-01T13:00:00Z"}]`
 	if got, _ := json.Marshal(out.Steps); string(got) != want || out.Truncated || !out.Value {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -44,46 +45,69 @@ type Skip uint8
 const (
 	Counted     Skip = iota
 	Unmentioned      // the expression does not mention it
+	Unmatched        // the expression mentions it with other data
 	Repeated         // duplicate ID within DuplicateWithin
 	NotYet           // later than the question
+	TooOld           // older than the trigger, which ignores such events
 )
+
+// skips are the names of the reasons in answers.
+var skips = [...]string{Counted: "", Unmentioned: "not_mentioned", Unmatched: "not_matched", Repeated: "duplicate_id", NotYet: "not_yet", TooOld: "too_old"}
+
+// String returns the reason as in answers; "" for Counted.
+func (s Skip) String() string { return skips[s] }
+
+// Text returns the reason for people.
+func (s Skip) Text() string {
+	return [...]string{
+		Counted: "", Unmentioned: "not in the expression", Unmatched: "does not count: its data does not match", Repeated: "does not count: its ID came before",
+		NotYet: "does not count yet", TooOld: "does not count: it is older than the trigger",
+	}[s]
+}
 
 // Moment is an event or deadline of the history.
 type Moment struct {
-	At    int64
-	Event int // index in Question.Events; -1: a deadline
-	Skip  Skip
-	Value monitor.Value // from then on
+	At     int64
+	Event  int // index in Question.Events; -1: a deadline
+	Skip   Skip
+	Value  monitor.Value // from then on
+	Effect               // of an event that is not skipped, or of a deadline
+}
+
+// Words describes the effect or the reason why there is none.
+func (m *Moment) Words() string {
+	if m.Skip != Counted {
+		return m.Skip.Text()
+	}
+	return m.Text()
 }
 
 // Step returns a moment as in answers.
 func (m *Moment) Step() api.EvaluationStep {
-	s := api.EvaluationStep{At: time.UnixMilli(m.At).UTC(), Value: m.Value.String()}
+	s := api.EvaluationStep{At: time.UnixMilli(m.At).UTC(), Value: m.Value.String(), Skipped: m.Skip.String(), Text: m.Words()}
 	if m.Event >= 0 {
 		s.Event = &m.Event
 	}
-	switch m.Skip {
-	case Unmentioned:
-		s.Skipped = "not_mentioned"
-	case Repeated:
-		s.Skipped = "duplicate_id"
-	case NotYet:
-		s.Skipped = "not_yet"
+	if m.Skip == Counted {
+		s.Effect, s.Expr = string(m.Kind), m.Part.Expr
 	}
 	return s
 }
 
 // Answer evaluates the history up to the question's instant. An event that is older than the one
 // before it gets the time of that one, as in the log, where time does not go back. Events after the
-// instant have no effect. trace, if not nil, is called for every event, and for every deadline at
-// which the value changes. Errors: an expression that is too large, ctx's.
+// instant have no effect. trace, if not nil, is called for every event, and for every instant at
+// which the value changes or a window ends. Errors: an expression that is too large, ctx's.
 func (q *Question) Answer(ctx context.Context, trace func(Moment)) (*Answer, error) {
 	program, err := monitor.Compile(q.Expr, monitor.Options{Pending: true})
 	if err != nil {
 		return nil, fault("expr", "%v", err)
 	}
-	f := follower{q: q, program: program, m: monitor.New(program), trace: trace, ids: map[string]int64{}, late: map[int]int64{}, last: monitor.MinTime, cause: -1}
+	f := follower{q: q, program: program, m: monitor.New(program), trace: trace, ids: map[string]int64{}, late: map[int]int64{}, last: monitor.MinTime, cause: -1, passed: math.MinInt64, names: q.Expr.Names()}
 	f.value = f.m.Value()
+	if trace != nil {
+		f.sight = f.look()
+	}
 	for i := range q.Events {
 		if err := f.event(ctx, i); err != nil {
 			return nil, err
@@ -110,9 +134,13 @@ type follower struct {
 	program *monitor.Program
 	m       *monitor.Monitor
 	trace   func(Moment)
+	names   []string         // of the expression
 	ids     map[string]int64 // time of the first event of each ID
 	last    int64            // time of the last event
 	late    map[int]int64    // times of events that were older than the one before
+
+	sight  sight // with trace: the monitor now
+	passed int64 // instant up to which windows have ended
 
 	value   monitor.Value
 	changed bool  // the value was another one before
@@ -142,28 +170,55 @@ func (f *follower) event(ctx context.Context, i int) error {
 		}
 		f.ids[e.ID] = at
 	}
+	if f.q.Old != nil && f.q.Old(i) {
+		f.note(Moment{At: at, Event: i, Skip: TooOld})
+		return nil
+	}
 	k := f.program.Match(e.Name, e.Data)
 	if k == 0 {
-		f.note(Moment{At: at, Event: i, Skip: Unmentioned})
+		skip := Unmentioned
+		if slices.Contains(f.names, e.Name) {
+			skip = Unmatched
+		}
+		f.note(Moment{At: at, Event: i, Skip: skip})
 		return nil
 	}
 	f.changes(f.m.Step(k, at, uint64(i)), at, i)
-	f.note(Moment{At: at, Event: i})
+	f.settle(Moment{At: at, Event: i}, e.Name)
 	return nil
+}
+
+// settle notes the effect of a moment, and starts the history over if the question says so.
+func (f *follower) settle(m Moment, name string) {
+	if f.trace != nil {
+		before := f.sight
+		m.Effect = f.effect(&before, name, m.At)
+	}
+	if m.Event >= 0 || m.Kind != NoEffect {
+		f.note(m)
+	}
+	if f.q.Restart && f.value == monitor.True {
+		f.m.Reset()
+		f.value = f.m.Value()
+		if f.trace != nil {
+			f.sight = f.look()
+		}
+	}
 }
 
 // advance passes the deadlines up to an instant.
 func (f *follower) advance(ctx context.Context, to int64) error {
 	for {
-		at, ok := f.m.Next()
-		if !ok || at > to {
+		at, ok := f.due(to)
+		if !ok {
 			return ctx.Err()
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		f.passed = at
 		f.changes(f.m.Advance(at), at, -1)
-		f.note(Moment{At: at, Event: -1})
+		f.settle(Moment{At: at, Event: -1}, "")
 	}
 }
 

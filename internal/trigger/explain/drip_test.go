@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,31 +115,101 @@ func TestOrderAndDuplicates(t *testing.T) {
 		trace  string
 	}{
 		"later events do not count": {
-			"A AND B", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(2)}}, 1, false, "0 0 0 false|2 1 3 false",
+			"A AND B", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(2)}}, 1, false, "0 0  false counts|2 1 not_yet false",
 		},
 		"an ID counts once a day": {
-			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1), ID: "k"}}, 1, false, "0 0 0 false|1 1 2 false",
+			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1), ID: "k"}}, 1, false, "0 0  false begins|1 1 duplicate_id false",
 		},
 		"an ID counts again after a day": {
-			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1.25), ID: "k"}}, 2, true, "0 0 0 false|1.25 1 0 true",
+			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1.25), ID: "k"}}, 2, true, "0 0  false begins|1.25 1  true true",
 		},
 		"time does not decrease": {
-			"A THEN (B WITHIN 1 day)", []happened{{Event: "A", At: day(3)}, {Event: "B", At: day(1)}, {Event: "C", At: day(4)}}, 5, true, "3 0 0 pending|3 1 0 true|4 2 1 true",
+			"A THEN (B WITHIN 1 day)", []happened{{Event: "A", At: day(3)}, {Event: "B", At: day(1)}, {Event: "C", At: day(4)}}, 5, true, "3 0  pending begins|3 1  true true|4 2 not_mentioned true",
 		},
 		"an event comes before the deadline of its instant": {
-			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1)}}, 1, false, "0 0 0 pending|1 1 0 false",
+			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1)}}, 1, false, "0 0  pending begins|1 1  false ends",
 		},
 		"a deadline comes before a later event": {
-			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1.5)}}, 2, true, "0 0 0 pending|1 -1 0 true|1.5 1 0 true",
+			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1.5)}}, 2, true, "0 0  pending begins|1 -1  true true|1.5 1  true none",
 		},
 	} {
 		q := must.Get(explain.Parse(body(t, c.expr, c.events, day(c.at))))(t)
 		var trace []string
 		a, err := q.Answer(t.Context(), func(m explain.Moment) {
-			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(driplangtest.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
+			trace = append(trace, strings.TrimSpace(fmt.Sprintf("%v %d %s %v %s", time.UnixMilli(m.At).Sub(driplangtest.Base).Hours()/24, m.Event, m.Skip, m.Value, m.Kind)))
 		})
-		if err != nil || a.Value != c.value || strings.ReplaceAll(strings.Join(trace, "|"), "  ", " ") != c.trace {
+		if err != nil || a.Value != c.value || strings.Join(trace, "|") != c.trace {
 			t.Errorf("%s: %v, %q, %v", name, a.Value, strings.Join(trace, "|"), err)
+		}
+	}
+}
+
+// TestEffects: what each event, and each end of a window, does.
+func TestEffects(t *testing.T) {
+	at := func(name string, d float64) happened { return happened{Event: name, At: day(d)} }
+	paid := func(amount int, d float64) happened {
+		return happened{Event: "paid", At: day(d), Data: fmt.Appendf(nil, `{"amount":%d}`, amount)}
+	}
+	const onboarding, active = "created THEN (NOT used WITHIN 7 days)", "created THEN (count(login) >= 3 WITHIN 7 days)"
+	for _, c := range []struct {
+		expr   string
+		events []happened
+		want   []string
+	}{
+		{onboarding, []happened{at("created", 0), at("used", 3)}, []string{"created: begins it", "used: ends it: used must not come until 2026-01-08T00:00:00Z"}},
+		{onboarding, []happened{at("created", 0), at("used", 8)}, []string{
+			"created: begins it", ": makes it true: used did not come until 2026-01-08T00:00:00Z", "used: has no effect: the expression did not wait for it then",
+		}},
+		{onboarding, []happened{at("used", 0), at("created", 1)}, []string{
+			"used: has no effect: the expression did not wait for it then", "created: begins it", ": makes it true: used did not come until 2026-01-09T00:00:00Z",
+		}},
+		{active, []happened{at("created", 0), at("login", 1), at("login", 2)}, []string{
+			"created: begins it", "login: counts: 1 of 3 for count(login) >= 3", "login: counts: 2 of 3 for count(login) >= 3",
+			": count(login) >= 3 did not come until 2026-01-08T00:00:00Z (2 so far)",
+		}},
+		{"A THEN (B WITHIN 2 days)", []happened{at("A", 0), at("A", 1), at("B", 2.5)}, []string{
+			"A: begins it", "A: begins it", "B: makes it true",
+		}},
+		{"A THEN (B AFTER 2 days)", []happened{at("A", 0), at("B", 1), at("B", 3)}, []string{
+			"A: begins it", "B: has no effect: the expression did not wait for it then", "B: makes it true",
+		}},
+		{"A AND NOT B", []happened{at("A", 0), at("B", 1)}, []string{"A: makes it true", "B: makes it false: B must not come"}},
+		{"A AND B", []happened{at("B", 0), at("B", 1), at("other", 2), at("A", 3)}, []string{
+			"B: counts for B", "B: has no effect: the expression did not wait for it then", "other: not in the expression", "A: makes it true",
+		}},
+		{"paid[amount > 100]", []happened{paid(99, 0), paid(101, 1)}, []string{"paid: does not count: its data does not match", "paid: makes it true"}},
+		{"A THEN (B WITHIN 1 day) THEN (C WITHIN 1 day)", []happened{at("A", 0), at("B", 0.5), at("C", 3)}, []string{
+			"A: begins it", "B: begins it", ": C did not come until 2026-01-02T12:00:00Z", "C: has no effect: the expression did not wait for it then",
+		}},
+		{"A THEN (NOT B WITHIN 1 day) THEN C", []happened{at("A", 0), at("C", 3)}, []string{"A: begins it", ": B did not come until 2026-01-02T00:00:00Z, as it must", "C: makes it true"}},
+	} {
+		q := must.Get(explain.Parse(body(t, c.expr, c.events, day(30))))(t)
+		var got []string
+		must.NoError(t, check.Err(q.Answer(t.Context(), func(m explain.Moment) {
+			name := ""
+			if m.Event >= 0 {
+				name = q.Events[m.Event].Name
+			}
+			got = append(got, name+": "+m.Words())
+		})))
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s\n got  %q\n want %q", c.expr, got, c.want)
+		}
+	}
+}
+
+// TestTraceChangesNothing: the instants at which windows end do not change the answer.
+func TestTraceChangesNothing(t *testing.T) {
+	for _, c := range driplangtest.Cases(t) {
+		q, err := explain.Parse(body(t, c.Expr, c.Events, c.At))
+		if err != nil {
+			continue
+		}
+		plain := must.Get(q.Answer(t.Context(), nil))(t)
+		last := "" // of the steps
+		traced := must.Get(q.Answer(t.Context(), func(m explain.Moment) { last = m.Value.String() }))(t)
+		if !reflect.DeepEqual(plain, traced) || last != "" && (last == "true") != traced.Value {
+			t.Errorf("%s: %+v, with a trace %+v, at last %s", c.ID, plain, traced, last)
 		}
 	}
 }

@@ -35,6 +35,10 @@ type Question struct {
 	Events []Event // in the order of the log
 	At     int64   // ms since 1970
 	Trace  bool    // the answer has the steps
+	// Restart: each time that the expression becomes true, its history starts over.
+	Restart bool
+	// Old reports whether the trigger ignores an event by its index; nil: it ignores none.
+	Old func(event int) bool
 }
 
 // Fault is an invalid question, except for its expression: that is a *driplang.Error.
