@@ -248,6 +248,7 @@ func (r *row) check(t *testing.T, e *env) {
 func TestEdges(t *testing.T) {
 	e := open(t)
 	e.http("PUT", "/topic?topic-name=fixed", api.JSON, "{}")
+	e.http("POST", "/event", api.JSON, `{"event":"e","entity_id":"1"}`) // creates the topic of events
 	for _, rows := range [][]row{repeatedMembers, encodings, times} {
 		for i := range rows {
 			rows[i].check(t, e)
