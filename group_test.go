@@ -27,6 +27,7 @@ func TestGroupsAndTrims(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	check.ErrorIs(t, check.Err(b.Trim(ctx, "t", 0, 4)), seb.ErrBeyondEnd)
+	check.ErrorContains(t, check.Err(b.Trim(ctx, "t", 0, -5)), "offset: -5 is below 0")
 	must.NoError(t, b.Close(ctx))
 
 	b = open(t, seb.Options{Bucket: dir})

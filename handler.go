@@ -32,7 +32,8 @@ import (
 // should leave ReadTimeout and WriteTimeout 0, which would cut long polls. Middleware needs an Unwrap
 // method on its ResponseWriter (http.ResponseController).
 //
-// Shut the server down before Close. Requests after Close get 503 with code shutting_down.
+// Close ends long polls and event streams, for which a Shutdown of the server would wait, and answers
+// the requests in progress. So call Close first. Later requests get 503 with code shutting_down.
 func (b *Broker) Handler() http.Handler {
 	f := b.openFront()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

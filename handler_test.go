@@ -161,10 +161,18 @@ func TestCloseEndsRequests(t *testing.T) {
 		}()
 		<-began
 	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/records?topic-name=t&offset=0", nil))(t)
+	r.Header.Set("Authorization", "Bearer "+apiKey)
+	r.Header.Set("Accept", api.EventStream)
+	stream := must.Get(http.DefaultClient.Do(r))(t)
+	defer stream.Body.Close()
+	check.Equalf(t, stream.StatusCode, http.StatusOK, "event stream")
 	must.NoError(t, b.Close(t.Context()))
 	for range 2 {
 		check.Error(t, <-ended, "a long poll continues without a broker")
 	}
+	text := must.Get(io.ReadAll(stream.Body))(t)
+	check.Containsf(t, string(text), "data:", "event stream")
 	_, err := b.Client().ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1"}, client.EventOptions{})
 	check.ErrorIs(t, err, seb.ErrClosed)
 	check.ErrorIs(t, err, client.ErrRejected)

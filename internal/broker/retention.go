@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -81,7 +82,7 @@ func overdue(s *state.State, now time.Time) []core.Op {
 // ErrUnknownPartition, ErrBeyondEnd, ErrInvalid, and those of an append.
 func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset int64) (PartitionInfo, error) {
 	if offset < 0 {
-		return PartitionInfo{}, &InvalidError{Field: "offset", Reason: "is negative"}
+		return PartitionInfo{}, &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is below 0", offset)}
 	}
 	if err := b.refuses(ctx); err != nil {
 		return PartitionInfo{}, err
