@@ -159,7 +159,7 @@ var figures = []figure{
 	{"docs/guide/configure", `minutes or ([\d]+ MiB)\.`, "--pack-bytes"},
 
 	{"README", `(\d+ MiB) by default`, "--memory-limit"},
-	{"README", `and up to (\d+ ms) of batch wait`, "internal/node.batchWaitRemote"},
+	{"README", `and up to (\d+ ms) of waiting`, "internal/node.batchWaitRemote"},
 
 	{"docs/guide/kafka", `address again every (\d+ s)`, "internal/server.kafkaRetry"},
 	{"docs/guide/kafka", `up to (\d+ ms) on disk`, "internal/node.batchWaitLocal"},
