@@ -96,7 +96,6 @@ func newACLList(r *remote) *cobra.Command {
 
 func newACLRemove(r *remote) *cobra.Command {
 	var f filterFlags
-	var yes bool
 	cmd := &cobra.Command{
 		Use:     "remove",
 		Aliases: []string{"delete", "rm"},
@@ -105,13 +104,13 @@ func newACLRemove(r *remote) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "remove without asking")
+	yes := yesFlag(cmd)
 	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
 		filter := f.filter(cmd)
 		if filter == (client.RuleFilter{}) {
 			return usageError{errors.New("at least one flag must select rules")}
 		}
-		if !yes {
+		if !*yes {
 			rules, err := c.Rules(cmd.Context(), filter)
 			if err != nil {
 				return err
@@ -176,7 +175,7 @@ func limitText(text string, limit int64) string {
 }
 
 func newQuotaRemove(r *remote) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "remove PRINCIPAL",
 		Aliases: []string{"delete", "rm"},
 		Short:   "Remove the quota of a principal",
@@ -184,10 +183,8 @@ func newQuotaRemove(r *remote) *cobra.Command {
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return completer(r, (*client.Client).Quotas, func(q *client.Quota) string { return q.Principal })(cmd, args, toComplete)
 		},
-		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			return c.RemoveQuota(cmd.Context(), args[0])
-		}),
 	}
+	return r.deleting(cmd, "would remove the quota of %s", "the quota of %s is removed", (*client.Client).RemoveQuota)
 }
 
 func newToken() *cobra.Command {
@@ -326,13 +323,11 @@ was last used.`,
 }
 
 func newTokenRevoke(r *remote) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "revoke ID",
 		Aliases: []string{"delete", "rm"},
 		Short:   "Delete a token with its rules, and end its connections",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: r.tokenIDs,
-		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			return c.RevokeToken(cmd.Context(), args[0])
-		}),
 	}
+	return r.deleting(cmd, "would delete token %s with its rules, and end its connections", "token %s is revoked", (*client.Client).RevokeToken)
 }

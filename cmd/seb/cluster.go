@@ -38,7 +38,8 @@ func newHandOver(r *remote) *cobra.Command {
 }
 
 func newForget(r *remote) *cobra.Command {
-	return &cobra.Command{
+	var yes *bool
+	cmd := &cobra.Command{
 		Use: "forget BROKER", Short: "Forget a broker that will not return", Args: cobra.ExactArgs(1),
 		Long: `Deletes the registration of a broker whose machine is lost. Until then the leader writes one object per minute, because it cannot
 know whether that broker still runs. BROKER is a name or the beginning of a run, as "seb cluster" shows them.`,
@@ -48,13 +49,17 @@ know whether that broker still runs. BROKER is a name or the beginning of a run,
 			if err != nil {
 				return err
 			}
+			if err := confirm(cmd, *yes, true, fmt.Sprintf("would forget %s (run %s), which must not run any more", m.Name, shortRun(m.Run))); err != nil {
+				return err
+			}
 			if err := c.Forget(cmd.Context(), m.Run); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (run %s) is forgotten\n", m.Name, shortRun(m.Run))
-			return err
+			return deleted(cmd, "%s (run %s) is forgotten", m.Name, shortRun(m.Run))
 		}),
 	}
+	yes = yesFlag(cmd)
+	return cmd
 }
 
 // absent lists the brokers that do not answer.

@@ -21,7 +21,7 @@ import (
 
 // ports checks whether the addresses are free, or a broker answers there.
 func (e *examination) ports(ctx context.Context) {
-	running := false // a broker answers at the HTTP address
+	own, found := false, false // a broker answers at the HTTP address, perhaps that of the data directory
 	for _, p := range []struct{ check, address string }{
 		{"HTTP address", net.JoinHostPort(e.cfg.HTTP.Address, strconv.Itoa(e.cfg.HTTP.Port))},
 		{"Kafka address", e.cfg.Kafka.Listen},
@@ -36,22 +36,27 @@ func (e *examination) ports(ctx context.Context) {
 			e.add(checkOK, p.check, "", "%s is free", p.address)
 		case !errors.Is(err, syscall.EADDRINUSE):
 			e.add(checkFail, p.check, "use an address of this machine", "%v", err)
-		case p.check == "HTTP address" && e.brokerAt(ctx, p.address):
-			running = true
-		case running:
+		case p.check == "HTTP address":
+			if own, found = e.brokerAt(ctx, p.address); !found {
+				e.add(checkWarn, p.check, otherProgram, "%s is in use", p.address)
+			}
+		case own:
 			e.add(checkOK, p.check, "", "%s is in use, and a broker answers at the HTTP address", p.address)
 		default:
-			e.add(checkWarn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
+			e.add(checkWarn, p.check, otherProgram, "%s is in use", p.address)
 		}
 	}
 }
 
-// brokerAt reports whether a Seb broker answers at the HTTP address, and adds the finding: is it the one
-// of the data directory?
-func (e *examination) brokerAt(ctx context.Context, address string) bool {
+// otherProgram is the advice for an address in use.
+const otherProgram = "stop the other program, or choose another port, unless it is this broker"
+
+// brokerAt reports whether a Seb broker answers at the HTTP address, and whether it may be the one of the
+// data directory, and adds the finding.
+func (e *examination) brokerAt(ctx context.Context, address string) (own, found bool) {
 	run, ok := e.runAt(ctx, address)
 	if !ok {
-		return false
+		return false, false
 	}
 	local, err := server.Discover(e.cfg.DataDir)
 	level, but := checkOK, ""
@@ -59,7 +64,7 @@ func (e *examination) brokerAt(ctx context.Context, address string) bool {
 		level, but = checkWarn, ", but not the one of data directory "+e.cfg.DataDir
 	}
 	e.add(level, "HTTP address", "stop it, choose another --http-port, or set its --data-dir", "%s: a broker answers%s", address, but)
-	return true
+	return level == checkOK, true
 }
 
 // runAt reports whether a Seb broker answers at an address, and which run; "" if it does not say. Its

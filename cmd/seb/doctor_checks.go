@@ -80,6 +80,7 @@ func examine(ctx context.Context, cfg config.Config) []finding {
 	e.ports(ctx)
 	e.certificate()
 	e.apiKey()
+	e.prices()
 	e.bucket(ctx)
 	return e.findings
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
@@ -19,7 +20,7 @@ func (e *examination) certificate() {
 	}
 	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 	if err != nil {
-		e.add(checkFail, "certificate", "set a PEM certificate and its key with --tls-cert and --tls-key", "%v", err)
+		e.add(checkFail, "certificate", "set a PEM certificate and its key", "--tls-cert %s, --tls-key %s: %v", c.CertFile, c.KeyFile, err)
 		return
 	}
 	end := pair.Leaf.NotAfter
@@ -69,5 +70,19 @@ func (e *examination) apiKey() {
 		e.add(checkWarn, "API key", "generate one with: openssl rand -hex 16", "%s: %d bytes, want at least %d: the next version refuses it", source, len(key), config.APIKeyMin)
 	default:
 		e.add(checkOK, "API key", "", "of %s", source)
+	}
+}
+
+// prices checks the price list and the budget, without which the broker does not start.
+func (e *examination) prices() {
+	cfg, err := e.cfg, error(nil)
+	if cfg.Bucket, err = e.cfg.BucketSpec(); err != nil {
+		return // bucket reports it
+	}
+	if _, err := objstore.ParseSpec(cfg.Bucket); err != nil {
+		return
+	}
+	if _, _, err := server.LoadPrices(&cfg); err != nil {
+		e.add(checkFail, "prices", "correct the setting", "%v", err)
 	}
 }

@@ -83,14 +83,14 @@ func (x *expression) warned(cmd *cobra.Command, args []string) (driplang.Expr, e
 
 // readExpression reads an expression, with a limit above the longest valid one.
 func readExpression(cmd *cobra.Command, name string) (string, error) {
-	in, err := openInput(cmd.InOrStdin(), name)
+	in, err := openInput(cmd.InOrStdin(), "--file", name)
 	if err != nil {
 		return "", err
 	}
 	defer in.Close()
 	text, err := input.ReadText(in, 2*driplang.MaxJSON)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
+		return "", usageError{fmt.Errorf("--file: %s: %w", name, err)}
 	}
 	return string(text), nil
 }
@@ -339,7 +339,7 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 	if name == "-" && f.expression.file == "-" {
 		return nil, usageError{errors.New("--file: the expression and the events cannot both come from stdin")}
 	}
-	in, err := openInput(cmd.InOrStdin(), name)
+	in, err := openInput(cmd.InOrStdin(), "EVENTS", name)
 	if err != nil {
 		return nil, err
 	}

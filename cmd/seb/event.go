@@ -107,7 +107,7 @@ func (f *eventFlags) event(args []string) (client.Event, error) {
 // sendFile sends the events of the file in chunks, one request after the other, so that the events
 // of an entity keep their order.
 func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) error {
-	in, err := openInput(cmd.InOrStdin(), f.file)
+	in, err := openInput(cmd.InOrStdin(), "--file", f.file)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ the last one, when the value changes without further events, and what the trigge
 
 func newEntityErase(r *remote) *cobra.Command {
 	var topic string
-	var yes bool
+	var yes *bool
 	cmd := &cobra.Command{
 		Use:   "erase ENTITY",
 		Short: "Erase the trigger state and the firings of an entity",
@@ -233,7 +233,7 @@ new entity. This cannot be undone. The events themselves stay in the log until t
 				return usageError{err}
 			}
 			return r.with(cmd, func(c *client.Client) error {
-				if err := confirm(cmd, yes, true, "would permanently erase "+args[0]+" from all triggers"); err != nil {
+				if err := confirm(cmd, *yes, true, "would permanently erase "+args[0]+" from all triggers"); err != nil {
 					return err
 				}
 				if err := c.EraseEntity(cmd.Context(), topic, args[0]); err != nil {
@@ -244,7 +244,7 @@ new entity. This cannot be undone. The events themselves stay in the log until t
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yes = yesFlag(cmd)
 	cmd.Flags().StringVar(&topic, "topic-name", "", "topic of its events (default: the broker's events topic)")
 	return cmd
 }

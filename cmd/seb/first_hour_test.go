@@ -172,7 +172,7 @@ func TestErrorsNameTheCause(t *testing.T) {
 	p.refused(1, "broker at http://127.0.0.1:1:", "consume", "demo", "--address", "http://127.0.0.1:1")
 	p.refused(1, "broker at http://127.0.0.1:", "topic", "list", "--api-key", "not-the-right-key")
 	r = p.run("serve", "--http-port", "70000", "--batch-wait-time", "2h")
-	if r.code != 2 || !strings.Contains(r.err, "2 settings are invalid (see `seb help`)\n  --http-port: ") || !strings.Contains(r.err, "\n  --batch-wait-time: ") {
+	if r.code != 2 || !strings.Contains(r.err, "2 settings are invalid (see `seb serve --help`)\n  --http-port: ") || !strings.Contains(r.err, "\n  --batch-wait-time: ") {
 		t.Errorf("two faults: exit code %d: %s", r.code, r.err)
 	}
 	check.Equalf(t, p.must("--version"), p.must("version"), "--version")

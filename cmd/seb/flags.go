@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sebbroker/seb/driplang"
 )
 
 // Annotations of flags and commands. A flag that would be ignored on the command line is an error,
@@ -44,21 +47,39 @@ func annotate(cmd *cobra.Command, flags []string, key string, values []string) {
 	}
 }
 
-// openInput opens a file of the command line; - is stdin. A file that cannot be read is an error in
-// the command line.
-func openInput(stdin io.Reader, name string) (io.ReadCloser, error) {
+// openInput opens a file that a flag or argument names; - is stdin. A file that cannot be read is an
+// error in the command line.
+func openInput(stdin io.Reader, flag, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(stdin), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		_ = f.Close()
-		return nil, usageError{fmt.Errorf("%s: a folder, want a file", name)}
+		return nil, usageError{fmt.Errorf("%s: %s: a folder, want a file", flag, name)}
 	}
 	return f, nil
+}
+
+// flagError names the flag that an unknown flag probably means.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Deprecated == "" {
+			names = append(names, f.Name)
+		}
+	})
+	if near := driplang.Suggest(unknown.GetSpecifiedName(), names); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
 }
 
 // checkFlags returns an error if the command line has a flag without an effect, or a number that is

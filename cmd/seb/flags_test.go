@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // remoteCommands returns the commands that connect to a broker, with arguments that each accepts.
@@ -141,56 +140,5 @@ func TestTheCommandLineTakesPrecedence(t *testing.T) {
 			must.Equalf(t, Run([]string{"topic", "list", "--address", broker.URL, c.flag, c.given}, nil, &out, &errs), exitOK, "exit code, after %v", &errs)
 			must.Equalf(t, got, c.want, "key")
 		})
-	}
-}
-
-// TestFilesThatCannotBeRead: exit code 2 for every flag and argument that names a file to read, so that
-// a service manager does not start the broker again.
-func TestFilesThatCannotBeRead(t *testing.T) {
-	dir := t.TempDir()
-	authority := testenv.NewAuthority(t)
-	leaf, ca := authority.Files(t, dir, testenv.Leaf{}), authority.File(t, dir)
-	serve := func(args ...string) []string {
-		return append([]string{"serve", "--bucket", "mem:", "--data-dir", filepath.Join(dir, "data"), "--http-port", "0", "--kafka-listen", ""}, args...)
-	}
-	secure := func(args ...string) []string {
-		return serve(append([]string{"--tls-cert", leaf.Cert, "--tls-key", leaf.Key, "--tls-principal-mapping", "RULE:^CN=([^,+]+).*$/$1/"}, args...)...)
-	}
-	remote := func(args ...string) []string {
-		return append([]string{"topic", "list", "--address", "https://127.0.0.1:1"}, args...)
-	}
-	for flag, command := range map[string]func(file string) []string{
-		"http-api-key-file": func(f string) []string { return serve("--http-api-key-file", f) },
-		"secrets-key-file":  func(f string) []string { return serve("--secrets-key-file", f) },
-		"prices":            func(f string) []string { return serve("--prices", f) },
-		"tls-cert":          func(f string) []string { return serve("--tls-cert", f, "--tls-key", leaf.Key) },
-		"tls-key":           func(f string) []string { return serve("--tls-cert", leaf.Cert, "--tls-key", f) },
-		"tls-client-ca":     func(f string) []string { return secure("--tls-client-ca", f) },
-		"tls-client-crl":    func(f string) []string { return secure("--tls-client-ca", ca, "--tls-client-crl", f) },
-		"api-key-file":      func(f string) []string { return remote("--api-key-file", f) },
-		"ca-file":           func(f string) []string { return remote("--ca-file", f) },
-		"client-cert":       func(f string) []string { return remote("--client-cert", f, "--client-key", leaf.Key) },
-		"client-key":        func(f string) []string { return remote("--client-cert", leaf.Cert, "--client-key", f) },
-		"cpuprofile":        func(f string) []string { return []string{"benchmark", "--batches", "1", "--cpuprofile", f + "/x"} },
-		"memprofile":        func(f string) []string { return []string{"benchmark", "--batches", "1", "--memprofile", f + "/x"} },
-		"file":              func(f string) []string { return []string{"drip", "check", "-f", f} },
-		"file of explain":   func(f string) []string { return []string{"drip", "explain", "-f", f} },
-		"file of events":    func(f string) []string { return []string{"event", "-f", f} },
-		"file of put":       func(f string) []string { return []string{"trigger", "put", "x", "-f", f} },
-		"file of dry-run":   func(f string) []string { return []string{"trigger", "dry-run", "-f", f} },
-		"file of apply":     func(f string) []string { return []string{"trigger", "apply", "-f", f} },
-		"FILE of produce":   func(f string) []string { return []string{"produce", "t", f} },
-		"EVENTS of eval":    func(f string) []string { return []string{"drip", "eval", "a", f} },
-	} {
-		for what, file := range map[string]string{"no file": filepath.Join(dir, "none"), "a folder": dir} {
-			if strings.HasSuffix(flag, "profile") && what == "a folder" {
-				continue // it is created there
-			}
-			var out, errs bytes.Buffer
-			args := command(file)
-			if code := Run(args, nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), file) && !strings.Contains(errs.String(), "is a directory") {
-				t.Errorf("%s, %s: seb %s: exit code %d, %s", flag, what, strings.Join(args, " "), code, errs.String())
-			}
-		}
 	}
 }

@@ -147,7 +147,7 @@ func (f *resetFlags) reset(ctx context.Context, c *client.Client, group, topic s
 }
 
 func newGroupDelete(r *remote) *cobra.Command {
-	var yes bool
+	var yes *bool
 	cmd := &cobra.Command{
 		Use:               "delete GROUP",
 		Aliases:           []string{"rm"},
@@ -155,7 +155,7 @@ func newGroupDelete(r *remote) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.groupNames,
 		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			if !yes {
+			if !*yes {
 				g, err := c.Group(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -164,9 +164,12 @@ func newGroupDelete(r *remote) *cobra.Command {
 					return err
 				}
 			}
-			return c.DeleteGroup(cmd.Context(), args[0])
+			if err := c.DeleteGroup(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return deleted(cmd, "group %s is deleted", args[0])
 		}),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "delete without asking")
+	yes = yesFlag(cmd)
 	return cmd
 }

@@ -116,7 +116,7 @@ func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() nu
 	if len(args) > 1 {
 		name = args[1]
 	}
-	in, err := openInput(cmd.InOrStdin(), name)
+	in, err := openInput(cmd.InOrStdin(), "FILE", name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -182,7 +182,10 @@ func (r *remote) settings(cmd *cobra.Command) (key string, err error) {
 	case r.key != "" && given["api-key"] == given["api-key-file"]:
 		return "", errors.New("--api-key-file: cannot be combined with --api-key")
 	}
-	return server.ReadKey(r.keyFile)
+	if key, err = server.ReadKey(r.keyFile); err != nil {
+		err = fmt.Errorf("--api-key-file: %w", err)
+	}
+	return key, err
 }
 
 // withoutPasswords returns a list of addresses without possible passwords, or "" if one is invalid.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -48,7 +47,7 @@ func runRoot(ctx context.Context, root *cobra.Command, began *bool) int {
 		err = usageError{err}
 	}
 	if !errors.As(err, &loggedError{}) {
-		fmt.Fprintf(harmless(root.ErrOrStderr()), "%s: %s\n", cmd.CommandPath(), forPeople(withAddress(cmd.Context(), err)))
+		fmt.Fprintf(harmless(root.ErrOrStderr()), "%s: %s\n", cmd.CommandPath(), forPeople(cmd, withAddress(cmd.Context(), err)))
 	}
 	return exitCode(err)
 }
@@ -97,6 +96,7 @@ Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, 
 		}
 	}
 	root.AddCommand(newVersion(), newExitCodes())
+	root.SetFlagErrorFunc(flagError)
 	// A custom flag, because the template of cobra's flag links text/template: 10 MB more.
 	asked := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -258,38 +258,38 @@ func exitCode(err error) int {
 	return exitError
 }
 
-// oneLine formats an error for a person: one line with the cause and, if known, a hint.
-func oneLine(err error) string {
+// oneLine formats an error of a command for a person: one line with the cause and, if known, a hint.
+func oneLine(cmd *cobra.Command, err error) string {
 	if newer, ok := errors.AsType[*state.NewerError](err); ok {
 		return newer.Error() // the context of the error does not matter
 	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	if h := hint(err); h != "" {
+	if h := hint(cmd, err); h != "" {
 		text += ": " + h
 	}
 	return text
 }
 
 // forPeople is oneLine, or a list if several settings are invalid.
-func forPeople(err error) string {
+func forPeople(cmd *cobra.Command, err error) string {
 	var faults config.Faults
 	if !errors.As(err, &faults) || len(faults) < 2 {
-		return oneLine(err)
+		return oneLine(cmd, err)
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d settings are invalid (see `seb help`)", len(faults))
+	fmt.Fprintf(&text, "%d settings are invalid (see `%s --help`)", len(faults), cmd.CommandPath())
 	for _, f := range faults {
 		text.WriteString("\n  " + f.Error())
 	}
 	return text.String()
 }
 
-// hint returns the action that resolves an error; "" if it is unknown.
-func hint(err error) string {
+// hint returns the action that resolves an error of a command; "" if it is unknown.
+func hint(cmd *cobra.Command, err error) string {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
-		return "see `seb help`"
+		return "see `" + cmd.CommandPath() + " --help`"
 	case errors.Is(err, client.ErrUnauthorized):
 		return "set the broker's key with --api-key or $SEB_API_KEY"
 	case errors.Is(err, client.ErrUnknownTopic):
@@ -318,32 +318,6 @@ func hint(err error) string {
 		return "the broker did not answer in time"
 	}
 	return ""
-}
-
-// confirm asks at a terminal whether to do an irreversible action. Without a terminal it requires
-// --yes, unless optional is set. Commands set optional if scripts used them before they asked.
-func confirm(cmd *cobra.Command, yes, optional bool, what string) error {
-	if yes {
-		return nil
-	}
-	if !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.ErrOrStderr()) {
-		if optional {
-			return nil
-		}
-		return usageError{errors.New(what + "; confirm with --yes")}
-	}
-	if agreed(cmd, what+". Continue?") {
-		return nil
-	}
-	return errors.New("canceled: nothing was changed")
-}
-
-// agreed asks a question on stderr and reads the answer from stdin. The end of stdin means no.
-func agreed(cmd *cobra.Command, question string) bool {
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }
 
 // counted returns a number with its noun: 1 record, 2 records.

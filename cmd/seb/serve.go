@@ -87,7 +87,7 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 		return err
 	}
 	// The stream of a JSON log has no other text.
-	log.Error("ended", "err", oneLine(err), "exit_code", exitCode(err))
+	log.Error("ended", "err", oneLine(cmd, err), "exit_code", exitCode(err))
 	return loggedError{err}
 }
 

@@ -204,7 +204,7 @@ func printCost(w io.Writer, c *client.Cost) error {
 	}
 	_, err := fmt.Fprintf(w, "\nPrices: %s; %s.\n", c.Prices, pace)
 	if b := c.PutBudget; err == nil && b != nil {
-		_, err = fmt.Fprintln(w, budgetText(b))
+		_, err = fmt.Fprintln(w, budgetText(c, b))
 	}
 	for i := range c.Requests {
 		// Requests other than commits have the same begin.
@@ -219,9 +219,18 @@ func printCost(w io.Writer, c *client.Cost) error {
 	return err
 }
 
-// budgetText describes the budget of a month.
-func budgetText(b *client.PutBudget) string {
-	text := fmt.Sprintf("PUT budget: %s, %s used", b.Budget, dollars(b.UsedDollars))
+// budgetText describes the budget of a month. The budget has requests that were not counted as used.
+func budgetText(c *client.Cost, b *client.PutBudget) string {
+	counted := 0.0
+	for i := range c.Requests {
+		if kind := c.Requests[i].Kind; kind == "commit" || kind == "put" || kind == "list" {
+			counted += c.Requests[i].Dollars
+		}
+	}
+	text := fmt.Sprintf("PUT budget: %s, %s used by commit, put and list", b.Budget, dollars(b.UsedDollars))
+	if more := b.UsedDollars - counted; more > 0.005 && c.Dollars > 0 {
+		text += fmt.Sprintf(", of which %s are set aside for requests that were not counted", dollars(more))
+	}
 	if b.Dollars == 0 {
 		text = fmt.Sprintf("PUT budget: %s, %d of %d PUTs used", b.Budget, b.UsedPuts, b.Puts)
 	}

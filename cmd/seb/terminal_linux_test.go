@@ -131,6 +131,10 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	p.serve()
 	p.must("topic", "create", "demo", "-s", "retention-time=7d")
 	p.mustWith("one\n", "produce", "demo")
+	p.must("group", "reset", "g", "demo", "--to", "0")
+	p.must("token", "create", "shop", "--read", "demo")
+	p.must("quota", "set", "shop", "--requests", "9")
+	p.must("trigger", "put", "trig", "a")
 	asked := func(answer, says string, args ...string) (code int, shown string) {
 		t.Helper()
 		tty := newTerminal(t)
@@ -151,6 +155,11 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 		{[]string{"topic", "update", "demo", "-s", "retention-time=1s"}, 0},
 		{[]string{"topic", "trim", "demo", "--before", "1"}, 2},
 		{[]string{"entity", "erase", "u1"}, 0},
+		{[]string{"token", "revoke", "shop"}, 0},
+		{[]string{"quota", "remove", "shop"}, 0},
+		{[]string{"trigger", "delete", "trig"}, 0},
+		{[]string{"acl", "remove", "--principal", "shop"}, 2},
+		{[]string{"group", "delete", "g"}, 2},
 		{[]string{"topic", "delete", "demo"}, 2},
 	} {
 		if code, shown := asked("n", "nothing was changed", c.args...); code != 1 {
@@ -162,7 +171,15 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	}
 	check.Equalf(t, p.must("consume", "demo"), "one\n", "after every answer was n")
 	p.must("topic", "update", "demo", "-s", "retention-time=6d") // a script
-	if code, shown := asked("y", "", "topic", "delete", "demo"); code != 0 {
+	for _, c := range []struct{ says, line string }{             // scripts, with and without --yes
+		{"the quota of shop is removed\n", "quota remove shop"},
+		{"token shop is revoked\n", "token revoke shop"},
+		{"trigger trig is deleted\n", "trigger delete trig -y"},
+		{"group g is deleted\n", "group delete g --yes"},
+	} {
+		check.Equalf(t, p.must(strings.Fields(c.line)...), c.says, "seb %s prints", c.line)
+	}
+	if code, shown := asked("y", "topic demo is deleted, with 1 record\n", "topic", "delete", "demo"); code != 0 {
 		t.Errorf("answered y: exit code %d: %s", code, shown)
 	}
 	p.refused(1, "unknown topic", "consume", "demo")

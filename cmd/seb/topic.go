@@ -129,15 +129,15 @@ func acceptedValues(d *client.Setting) string {
 }
 
 func newTopicUpdate(r *remote) *cobra.Command {
-	var yes bool
+	var yes *bool
 	update := func(cmd *cobra.Command, c *client.Client, name string, spec client.TopicSpec) (client.Topic, error) {
-		if !yes && isTerminal(cmd.InOrStdin()) {
+		if !*yes && isTerminal(cmd.InOrStdin()) {
 			t, err := c.Topic(cmd.Context(), name)
 			if err != nil {
 				return client.Topic{}, err
 			}
 			if less := keepsLess(t.Settings, spec.Settings); less != "" {
-				if err := confirm(cmd, yes, true, "would permanently delete records of "+name+": "+less); err != nil {
+				if err := confirm(cmd, *yes, true, "would permanently delete records of "+name+": "+less); err != nil {
 					return client.Topic{}, err
 				}
 			}
@@ -151,7 +151,7 @@ func newTopicUpdate(r *remote) *cobra.Command {
 reduces retention.`,
 		ValidArgsFunction: r.topicNames,
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	yes = yesFlag(cmd)
 	return cmd
 }
 
@@ -206,7 +206,8 @@ func newTopicPut(r *remote, put func(*cobra.Command, *client.Client, string, cli
 }
 
 func newTopicDelete(r *remote) *cobra.Command {
-	var yes, force bool
+	var yes *bool
+	var force bool
 	cmd := &cobra.Command{
 		Use:               "delete TOPIC",
 		Aliases:           []string{"rm"},
@@ -218,19 +219,24 @@ func newTopicDelete(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if records, _, _ := totals(&t); records > 0 {
-				if err := confirm(cmd, yes, false, "would permanently delete "+counted(records, "record")); err != nil {
+			records, _, _ := totals(&t)
+			if records > 0 {
+				if err := confirm(cmd, *yes, false, "would permanently delete "+counted(records, "record")); err != nil {
 					return err
 				}
 			}
+			del := c.DeleteTopic
 			if force {
-				return c.ForceDeleteTopic(cmd.Context(), args[0])
+				del = c.ForceDeleteTopic
 			}
-			return c.DeleteTopic(cmd.Context(), args[0])
+			if err := del(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return deleted(cmd, "topic %s is deleted, with %s", args[0], counted(records, "record"))
 		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "delete the topic even if triggers use it; they follow the next topic with this name")
-	cmd.Flags().BoolVar(&yes, "yes", false, "delete the topic even if it has records")
+	yes = yesFlag(cmd)
 	return cmd
 }
 
@@ -269,7 +275,7 @@ func ago(t time.Time) string {
 type trimFlags struct {
 	partition int32
 	before    int64
-	yes       bool
+	yes       *bool
 }
 
 func newTopicTrim(r *remote) *cobra.Command {
@@ -289,7 +295,7 @@ func newTopicTrim(r *remote) *cobra.Command {
 	}
 	cmd.Flags().Int64Var(&f.before, "before", -1, "first offset to keep; required")
 	cmd.Flags().Int32VarP(&f.partition, "partition", "p", 0, "the partition")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "delete records without asking")
+	f.yes = yesFlag(cmd)
 	return cmd
 }
 
@@ -301,7 +307,7 @@ func (f *trimFlags) run(cmd *cobra.Command, c *client.Client, topic string) erro
 	if int(f.partition) < len(t.Partitions) {
 		now := &t.Partitions[f.partition]
 		if n := min(f.before-now.Start, now.Records); n > 0 {
-			if err := confirm(cmd, f.yes, false, "would permanently delete "+counted(n, "record")); err != nil {
+			if err := confirm(cmd, *f.yes, false, "would permanently delete "+counted(n, "record")); err != nil {
 				return err
 			}
 		}

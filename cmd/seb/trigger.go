@@ -156,22 +156,14 @@ func printTrigger(out io.Writer, t *client.Trigger) error {
 }
 
 func newTriggerDelete(r *remote) *cobra.Command {
-	var yes bool
 	cmd := &cobra.Command{
 		Use:               "delete ID",
 		Aliases:           []string{"rm"},
 		Short:             "Delete a trigger and drop its undelivered firings",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.triggerIDs,
-		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			if err := confirm(cmd, yes, true, "would delete trigger "+args[0]+" and drop its undelivered firings"); err != nil {
-				return err
-			}
-			return c.DeleteTrigger(cmd.Context(), args[0])
-		}),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return cmd
+	return r.deleting(cmd, "would delete trigger %s and drop its undelivered firings", "trigger %s is deleted", (*client.Client).DeleteTrigger)
 }
 
 func newTriggerPause(r *remote, paused bool) *cobra.Command {

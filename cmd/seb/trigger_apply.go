@@ -60,7 +60,7 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(wanted) == 0 {
-		return usageError{fmt.Errorf("no .yaml, .yml or .json files in %s", strings.Join(f.files, ", "))}
+		return usageError{fmt.Errorf("--file: no .yaml, .yml or .json files in %s", strings.Join(f.files, ", "))}
 	}
 	return f.remote.with(cmd, func(c *client.Client) error {
 		present, err := c.Triggers(cmd.Context())
@@ -87,7 +87,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usageError{fmt.Errorf("--file: %w", err)}
 		}
 		if !info.IsDir() {
 			names = append(names, path)
@@ -95,7 +95,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 		}
 		entries, err := os.ReadDir(path)
 		if err != nil {
-			return nil, err
+			return nil, usageError{fmt.Errorf("--file: %w", err)}
 		}
 		for _, e := range entries {
 			if !e.IsDir() && !input.Skipped(e.Name()) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {

@@ -39,7 +39,7 @@ type trigger struct {
 // extension.
 func readTrigger(in io.Reader, name string) (t trigger, err error) {
 	base := filepath.Base(name)
-	file, err := openInput(in, name)
+	file, err := openInput(in, "--file", name)
 	if err != nil {
 		return t, err
 	}
@@ -48,10 +48,10 @@ func readTrigger(in io.Reader, name string) (t trigger, err error) {
 		t.ID = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	text, err := input.ReadText(in, triggerFileMax)
-	if err == nil {
-		err = t.parse(text, filepath.Ext(name) == ".json")
-	}
 	if err != nil {
+		return t, usageError{fmt.Errorf("--file: %s: %w", name, err)}
+	}
+	if err := t.parse(text, filepath.Ext(name) == ".json"); err != nil {
 		return t, fmt.Errorf("%s: %w", name, err)
 	}
 	return t, nil

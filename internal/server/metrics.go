@@ -175,22 +175,22 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// loadPrices reads the price list of --prices, and the budget at these prices.
-func (s *Server) loadPrices() error {
-	spec, err := objstore.ParseSpec(s.cfg.Bucket)
+// LoadPrices reads the price list of --prices, and the budget at these prices.
+func LoadPrices(cfg *config.Config) (prices cost.Prices, budget cost.Setting, err error) {
+	spec, err := objstore.ParseSpec(cfg.Bucket)
 	if err != nil {
-		return err
+		return prices, budget, err
 	}
-	if s.prices, err = cost.LoadPrices(s.cfg.Prices, spec.Kind); err != nil {
-		return config.Faults{fmt.Errorf("--prices %q: %w", s.cfg.Prices, err)}
+	if prices, err = cost.LoadPrices(cfg.Prices, spec.Kind); err != nil {
+		return prices, budget, config.Faults{fmt.Errorf("--prices %q: %w", cfg.Prices, err)}
 	}
-	if s.budget, err = cost.ParseSetting(s.cfg.PutBudget); err == nil {
-		_, err = s.budget.Limit(&s.prices, 0)
+	if budget, err = cost.ParseSetting(cfg.PutBudget); err == nil {
+		_, err = budget.Limit(&prices, 0)
 	}
 	if err != nil {
-		return config.Faults{fmt.Errorf("--put-budget %q: %w", s.cfg.PutBudget, err)}
+		err = config.Faults{fmt.Errorf("--put-budget %q: %w", cfg.PutBudget, err)}
 	}
-	return nil
+	return prices, budget, err
 }
 
 // pprofServer serves pprof, without a key, on a loopback address with its own mux. It omits the

@@ -96,7 +96,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	if s.secrets, err = cfg.Secrets.Ring(); err != nil {
 		return nil, config.Faults{err}
 	}
-	if err := s.loadPrices(); err != nil {
+	if s.prices, s.budget, err = LoadPrices(&s.cfg); err != nil {
 		return nil, err
 	}
 	// Listen before the log is opened: a broker with an address in use must not take the bucket
