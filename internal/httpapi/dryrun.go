@@ -36,7 +36,7 @@ var dryRunTypes = []string{api.JSON, api.EventStream}
 // postDryRun answers with a dry run, or with a stream of its progress that ends with an event result
 // or error. An error before the dry run has begun has the status of an ordinary answer.
 func (a *API) postDryRun(w http.ResponseWriter, r *http.Request, by *caller) error {
-	e, err := a.triggers.engine()
+	e, err := a.triggers.engine(r.Context())
 	if err != nil {
 		return err
 	}

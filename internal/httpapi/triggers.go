@@ -58,18 +58,22 @@ const (
 	VariableEntity = "entity"
 )
 
-// engine returns the engine, or an error if there is none.
-func (t *Triggers) engine() (*trigger.Engine, error) {
+// engine returns the engine, or an error if there is none. After a start it waits until the engine has
+// opened its file.
+func (t *Triggers) engine(ctx context.Context) (*trigger.Engine, error) {
 	if t.o.Engine == nil {
 		return nil, problem.New(api.TriggersOff, "this broker runs no trigger engine")
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeoutDefault)
+	defer cancel()
+	t.o.Engine.Started(ctx)
 	return t.o.Engine, nil
 }
 
 // change calls f to change the engine. It distinguishes changes that were never sent from those of
 // unknown outcome.
 func (t *Triggers) change(ctx context.Context, f func(ctx context.Context, e *trigger.Engine) error) error {
-	e, err := t.engine()
+	e, err := t.engine(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,7 +191,7 @@ func countedEach(e *trigger.Engine, counts bool) (int, error) {
 // shows it, which returns nil if the trigger was deleted meanwhile. Each trigger is read when it is
 // shown.
 func (t *Triggers) List(ctx context.Context, by *caller, counts bool, add func(size int64, show func() (any, error)) error) error {
-	e, err := t.engine()
+	e, err := t.engine(ctx)
 	if err != nil {
 		return err
 	}
@@ -349,7 +353,7 @@ type triggerCall struct {
 // answering makes a route of a function that returns an answer.
 func answering[T any](class budget.Kind, answer func(*Triggers, *triggerCall) (*T, error)) serveFunc {
 	return func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error {
-		e, err := a.triggers.engine()
+		e, err := a.triggers.engine(r.Context())
 		if err != nil {
 			return err
 		}

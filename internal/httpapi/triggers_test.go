@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/check"
@@ -58,6 +59,19 @@ func (s *server) fired(t *testing.T, trigger string, n int) (out api.Firings) {
 		return len(out.Firings) == n && !slices.ContainsFunc(out.Firings, func(x api.Firing) bool { return x.RecordedAt.IsZero() })
 	})
 	return out
+}
+
+// TestTriggersAtTheStart: the first request after a start waits until the engine has opened its file.
+func TestTriggersAtTheStart(t *testing.T) {
+	store := objstore.NewMemory()
+	again := func(c *setup) { c.store = store }
+	triggerServer(t, again).putTrigger(201, "t", `{"expr":"a"}`)
+	for range 3 { // the engine may have opened it before the request
+		var list api.Triggers
+		s := triggerServer(t, again)
+		s.must(200, s.get("/triggers"), &list)
+		check.Equalf(t, len(list.Triggers), 1, "triggers")
+	}
 }
 
 // TestLongListOfTriggers checks that a long list is sent in parts and has each trigger once,

@@ -78,6 +78,21 @@ func (e *Engine) Changed() <-chan struct{} {
 	return ch
 }
 
+// Started waits until the engine has opened its file after the start, or has found out that it cannot.
+func (e *Engine) Started(ctx context.Context) {
+	for {
+		_, newer, err := e.follower.Peek()
+		if err != ErrUnavailable { // a failed open adds its error
+			return
+		}
+		select {
+		case <-newer:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Triggers returns all triggers by ID. The caller must not change them.
 func (e *Engine) Triggers() ([]*Head, error) {
 	p, _, err := e.follower.Peek()
