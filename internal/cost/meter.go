@@ -221,6 +221,9 @@ func (m *Meter) begin(now time.Time) {
 		}
 	}
 	m.account = account{Store: m.o.Store, Cluster: cluster, OthersSince: now.Truncate(time.Second)}
+	if m.o.Log.Term() == 1 {
+		m.account.OthersSince = monthOf(now) // this process has made the log, so it has sent all requests
+	}
 }
 
 // countCommits advances the account to the end of the log, and returns how many objects it added.

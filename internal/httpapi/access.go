@@ -173,6 +173,9 @@ func forbidden(o access.Operation, t access.ResourceType, name string) error {
 		d.Problem = problem.New(api.Forbidden, "the key does not allow %s on the %s", o, t)
 	default:
 		d.Problem = problem.New(api.Forbidden, "the key does not allow %s on %s %s", o, t, problem.Quote(name))
+		if o == access.Create && t == access.Topic {
+			d.Detail += ": create the topic with another key (seb topic create), or allow it to this one (seb acl allow)"
+		}
 	}
 	return d
 }
