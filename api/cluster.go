@@ -11,7 +11,7 @@ type Cluster struct {
 // The states of a ClusterMember.
 const (
 	MemberUp     = "up"     // messages pass in both directions
-	MemberSilent = "silent" // it does not answer
+	MemberSilent = "silent" // it does not answer, or is apart
 	MemberGone   = "gone"   // it has ended
 )
 
@@ -42,6 +42,8 @@ type ClusterMember struct {
 	LagSeconds *float64 `json:"lag_seconds,omitempty"`
 	// SilentSeconds is the time since its last answer, if it is silent.
 	SilentSeconds float64 `json:"silent_seconds,omitempty"`
+	// Apart says that it and the broker that answers do not reach each other, although it may serve.
+	Apart bool `json:"apart,omitempty"`
 	// Why says why it cannot lead.
 	Why string `json:"why,omitempty"`
 }

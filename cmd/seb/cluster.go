@@ -120,6 +120,9 @@ func printCluster(w io.Writer, c *client.Cluster) error {
 		if m.Self {
 			name += " *"
 		}
+		if m.Apart {
+			state = "not reached"
+		}
 		if m.SilentSeconds > 0 {
 			state += " " + seconds(m.SilentSeconds)
 		}

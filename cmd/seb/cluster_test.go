@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,22 @@ func TestClusterCommand(t *testing.T) {
 	}
 	p.refused(1, "no standby", "cluster", "hand-over")
 	p.refused(1, `"unknown"`, "cluster", "forget", "unknown")
+}
+
+// TestBrokersThatDoNotReachEachOther: a broker that this one does not reach may serve, unlike one that is
+// silent.
+func TestBrokersThatDoNotReachEachOther(t *testing.T) {
+	broker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", api.JSON)
+		_ = json.NewEncoder(w).Encode(api.Cluster{Members: []api.ClusterMember{
+			{Name: "db1", State: "silent", Role: "standby", SilentSeconds: 70, Apart: true}, {Name: "db2", State: "silent", Role: "standby", SilentSeconds: 70},
+		}})
+	}))
+	defer broker.Close()
+	out := newWorkDir(t).must("cluster", "--address", broker.URL, "--api-key", "k")
+	if !regexp.MustCompile(`(?m)^db1 +standby +not reached 1m10s `).MatchString(out) || !regexp.MustCompile(`(?m)^db2 +standby +silent 1m10s `).MatchString(out) {
+		t.Errorf("%s", out)
+	}
 }
 
 // TestSeveralAddresses: a command uses the brokers that answer, and names all if none does.

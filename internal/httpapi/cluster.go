@@ -64,7 +64,7 @@ func memberOf(m *cluster.Member, end *cluster.Beat) api.ClusterMember {
 	case m.Up || m.Self:
 		out.State = api.MemberUp
 	default:
-		out.SilentSeconds = m.Silence.Seconds()
+		out.SilentSeconds, out.Apart = m.Silence.Seconds(), m.Apart
 	}
 	if !m.HasBeat {
 		return out

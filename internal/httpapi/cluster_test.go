@@ -40,7 +40,7 @@ func TestClusterShowsTheBrokers(t *testing.T) {
 	self, leads, lost := member("self", "http://self"), member("leads", "http://leads"), member("lost", "")
 	self.HasBeat, self.Beat = true, cluster.Beat{Loaded: true, Pos: state.Position{Epoch: 3, Slot: 7}, Committed: now.Add(-2 * time.Second)}
 	leads.HasBeat, leads.Beat, leads.Leads = true, cluster.Beat{Loaded: true, Leads: true, Epoch: 3, Pos: state.Position{Epoch: 3, Slot: 9}, Committed: now}, true
-	lost.Up, lost.Silence, lost.Why = false, time.Minute, "it is silent"
+	lost.Up, lost.Silence, lost.Why, lost.Apart = false, time.Minute, "it is silent", true
 	view := newPeers(self, leads, lost)
 	view.Set(append([]cluster.Member{}, view.members...), []string{"lost is silent."})
 	s := start(t, func(c *setup) { c.http.Cluster = view })
@@ -55,7 +55,7 @@ func TestClusterShowsTheBrokers(t *testing.T) {
 	if m := got.Members[1]; m.Role != api.MemberLeader || *m.LagSeconds != 0 || m.URL != "http://leads" {
 		t.Errorf("leader: %+v", m)
 	}
-	if m := got.Members[2]; m.State != api.MemberSilent || m.SilentSeconds != 60 || m.LagSeconds != nil || m.Why == "" {
+	if m := got.Members[2]; m.State != api.MemberSilent || !m.Apart || m.SilentSeconds != 60 || m.LagSeconds != nil || m.Why == "" {
 		t.Errorf("lost: %+v", m)
 	}
 	empty := leads
