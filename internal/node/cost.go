@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,12 +15,13 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 )
 
-// costEvery is the interval at which the meter counts requests.
-const costEvery = 10 * time.Second
+// costEvery is the interval at which the meter counts requests. Tests change it.
+var costEvery = 10 * time.Second
 
 // costSampler samples a meter until it is closed.
 type costSampler struct {
 	meter *cost.Meter
+	led   chan struct{} // capacity 1: this broker leads now
 	stop  chan struct{}
 	done  sync.WaitGroup
 	once  sync.Once
@@ -61,7 +63,7 @@ func (n *Node) openCost(o *Options) {
 		c.Save = func(b []byte) error { return replaceFile(file, b) }
 	}
 	s := &n.cost
-	s.meter, s.stop = cost.Open(c), make(chan struct{})
+	s.meter, s.led, s.stop = cost.Open(c), make(chan struct{}, 1), make(chan struct{})
 	o.Metrics.NewGauge("seb_cost_month_dollars", s.meter.Dollars)
 	figures := func() (f cost.Figures) {
 		if n.limiter != nil {
@@ -72,6 +74,14 @@ func (n *Node) openCost(o *Options) {
 	o.Metrics.NewGauge("seb_put_budget_used_ratio", func() float64 { return figures().Used })
 	o.Metrics.NewGauge("seb_put_budget_exceeded_ratio", func() float64 { return figures().Exceeded })
 	o.Metrics.NewGauge("seb_put_budget_interval_seconds", func() float64 { return figures().Interval.Seconds() })
+	// A broker that makes the log, or takes over, knows its position only now. Until the first sample
+	// records have the fixed wait.
+	n.WhileLeading(func(context.Context) {
+		select {
+		case s.led <- struct{}{}:
+		default:
+		}
+	})
 	s.done.Go(func() {
 		tick := time.NewTicker(costEvery)
 		defer tick.Stop()
@@ -79,6 +89,7 @@ func (n *Node) openCost(o *Options) {
 			s.meter.Sample()
 			select {
 			case <-tick.C:
+			case <-s.led:
 			case <-s.stop:
 				return
 			}
