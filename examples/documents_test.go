@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -107,6 +108,12 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestGuideHasTheS3Server: the guide installs the version with which Seb is tested.
+func TestGuideHasTheS3Server(t *testing.T) {
+	guide := string(must.Get(os.ReadFile("../docs/guide/configure.md"))(t))
+	check.Containsf(t, guide, "go install github.com/versity/versitygw/cmd/versitygw@"+testenv.S3Version+" ", "the guide")
+}
+
 // document is the marked blocks of one language in a document.
 type document struct {
 	t              *testing.T
@@ -162,7 +169,8 @@ func (d *document) run() {
 	}
 	env := d.prepare(dir)
 	http, kafka := strconv.Itoa(testenv.PortForTest(t)), strconv.Itoa(testenv.PortForTest(t))
-	ports := strings.NewReplacer("51313", http, "9092", kafka, "127.0.0.1:8080", "127.0.0.1:"+strconv.Itoa(testenv.PortForTest(t)))
+	ports := strings.NewReplacer("51313", http, "9092", kafka, "127.0.0.1:8080", "127.0.0.1:"+strconv.Itoa(testenv.PortForTest(t)),
+		"127.0.0.1:7070", "127.0.0.1:"+strconv.Itoa(testenv.PortForTest(t)))
 	write := func(name, text string) {
 		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(text)), 0o600))
 	}
@@ -215,6 +223,9 @@ func (d *document) prepare(dir string) (env []string) {
 		must.NoError(t, os.WriteFile(filepath.Join(dir, "bin/go"), []byte(gorun), 0o700))
 		must.NoError(t, os.Symlink(must.Get(filepath.Abs("../test"))(t), filepath.Join(dir, "test")))
 		env = append(env, "PROGRAMS="+programs)
+	}
+	if slices.ContainsFunc(d.blocks, func(b block) bool { return strings.Contains(b.text, "versitygw ") }) {
+		must.NoError(t, os.Symlink(must.Get(testenv.S3Binary(t.Context()))(t), filepath.Join(dir, "bin/versitygw")))
 	}
 	if d.withExamples() {
 		programs, names := buildPrograms(t)
