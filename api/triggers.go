@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TriggerSpec is the body of PUT /triggers/{id} and POST /triggers/dry-run. An absent member has
-// its default.
+// TriggerSpec is the body of PUT /triggers/{id}, POST /triggers/check and POST /triggers/dry-run. An
+// absent member has its default.
 type TriggerSpec struct {
 	Expr json.RawMessage `json:"expr"` // required: a string with the text, or the JSON form
 	// Topic has the events; default: the broker's events topic.
@@ -21,6 +21,17 @@ type TriggerSpec struct {
 	Deliver json.RawMessage `json:"deliver,omitempty"` // default: no delivery
 	// KeepDeliver keeps the delivery of the existing trigger, with its secrets. Not with Deliver.
 	KeepDeliver bool `json:"keep_deliver,omitempty"`
+}
+
+// TriggerCheck is the answer to POST /triggers/check.
+type TriggerCheck struct {
+	Faults []TriggerFault `json:"faults"` // empty: PUT would take the definition
+}
+
+// TriggerFault is a reason for which a definition is not valid.
+type TriggerFault struct {
+	Field  string `json:"field"` // such as id, expr or deliver.url
+	Detail string `json:"detail"`
 }
 
 // Trigger is the definition and the state of a trigger. Its secrets and the values of its headers

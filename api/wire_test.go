@@ -118,6 +118,8 @@ var wire = []any{
 	api.Topics{},
 	api.Trigger{},
 	api.TriggerSpec{},
+	api.TriggerCheck{},
+	api.TriggerFault{},
 	api.TriggerFirings{},
 	api.TriggerStored{},
 	api.Triggers{},

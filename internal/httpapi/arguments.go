@@ -31,6 +31,7 @@ var takes = map[routeKey]arguments{
 	{http.MethodPost, "/drip/parse"}:          {true, nil},
 	{http.MethodPost, "/drip/stories"}:        {true, nil},
 	{http.MethodPost, "/evaluate"}:            {true, nil},
+	{http.MethodPost, "/triggers/check"}:      {true, []string{VariableID}},
 	{http.MethodPost, "/triggers/dry-run"}:    {true, []string{httpconn.ParamSince, httpconn.ParamUntil, httpconn.ParamSample}},
 	{http.MethodPut, "/triggers/{id}"}:        {true, nil},
 	{http.MethodDelete, "/entities/{entity}"}: {false, []string{httpconn.ParamTopic}},

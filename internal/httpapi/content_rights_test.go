@@ -30,7 +30,7 @@ var contentOf = map[string]string{
 	"PUT /quotas/{id}": "", "DELETE /quotas/{id}": "", "GET /secrets": "", "POST /secrets/rewrap": "", "GET /metrics": "", "GET /stats": "",
 	"GET /cost": "", "GET /latency": "", "GET /status": "", "POST /console/login": "", "GET /console/session": "", "POST /console/logout": "",
 	"GET /healthz": "", "GET /readyz": "", "GET /peer/link": "", "GET /openapi.json": "", "POST /event": "", "POST /evaluate": "",
-	"POST /drip/parse": "", "POST /drip/stories": "", "GET /triggers": "", "GET /triggers/{id}": "", "PUT /triggers/{id}": "",
+	"POST /drip/parse": "", "POST /drip/stories": "", "GET /triggers": "", "POST /triggers/check": "", "GET /triggers/{id}": "", "PUT /triggers/{id}": "",
 	"DELETE /triggers/{id}": "", "POST /triggers/{id}/pause": "", "POST /triggers/{id}/resume": "", "GET /entities/{entity}": "",
 	"DELETE /entities/{entity}": "",
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,6 +139,9 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 		stored.Tag = put.Tag // a later change may be stored already
 		c.tagged(put.Tag)
 		out = &api.TriggerStored{Trigger: *stored, Warnings: append([]string{}, put.Warnings...), History: history(put.History)}
+		if put.Readable && c.by.Allow(access.Alter, access.Cluster, access.ClusterName) { // others cannot act on it
+			out.Warnings = append(out.Warnings, "the secrets are readable in the bucket: seb secrets init makes a key to encrypt them")
+		}
 		return nil
 	})
 	return out, err
@@ -164,15 +169,21 @@ func (t *Triggers) keptDelivery(ctx context.Context, c *triggerCall, e *trigger.
 // mayDefine returns a context for the change to a definition. A trigger shows the events of its
 // topic, so that the client needs the right to read it, and to create it if it does not exist.
 func (c *triggerCall) mayDefine(d *rule.Definition) (context.Context, error) {
-	if err := c.by.may(access.Read, access.Topic, d.Topic); err != nil {
+	if err := c.mayFollow(d.Topic); err != nil {
 		return nil, err
 	}
-	if _, known := c.b.TopicNamed(d.Topic); !known {
-		if err := c.by.may(access.Create, access.Topic, d.Topic); err != nil {
-			return nil, err
-		}
-	}
 	return c.by.changing(c.r.Context(), access.Write, access.Trigger, d.ID)
+}
+
+// mayFollow returns why a client must not define a trigger on a topic.
+func (c *triggerCall) mayFollow(topic string) error {
+	if err := c.by.may(access.Read, access.Topic, topic); err != nil {
+		return err
+	}
+	if _, known := c.b.TopicNamed(topic); !known {
+		return c.by.may(access.Create, access.Topic, topic)
+	}
+	return nil
 }
 
 func history(starts []int64) []api.HistoryStart {
@@ -185,62 +196,84 @@ func history(starts []int64) []api.HistoryStart {
 
 // readSpec reads the body of a request.
 func (t *Triggers) readSpec(c *triggerCall) (d rule.Definition, s api.TriggerSpec, err error) {
+	if err := t.decodeSpec(c, &s); err != nil {
+		return d, s, err
+	}
+	d, faults := t.definition(&s)
+	if len(faults) > 0 {
+		return d, s, faults[0]
+	}
+	return d, s, nil
+}
+
+// decodeSpec decodes the body of a request, which has a spec. The call's memory holds it.
+func (t *Triggers) decodeSpec(c *triggerCall, given any) error {
 	in := httpconn.Body{W: c.w, R: c.r, Timeout: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: c.m.Class, Buffers: c.m.Buffers}}
 	defer in.Memory.Release()
 	if err := in.Open(); err != nil {
-		return d, s, err
+		return err
 	}
 	body, err := in.ReadAll()
 	if err != nil {
-		return d, s, err
+		return err
 	}
 	if err := c.m.Hold(decodedShare * int64(len(body))); err != nil {
-		return d, s, err
+		return err
 	}
-	if err := httpconn.Decode(body, &s); err != nil {
-		return d, s, err
-	}
-	d, err = t.definition(&s)
-	return d, s, err
+	return httpconn.Decode(body, given)
 }
 
-// definition returns the definition of a spec, with defaults. It checks all that needs no other
-// component. The result shares no memory with s.
-func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error) {
-	if len(s.Expr) == 0 || string(s.Expr) == "null" {
-		return d, problem.BadField("expr", "missing")
-	}
-	expr, err := explain.ParseExpr(s.Expr)
-	if err != nil {
-		return d, questionFault(err)
-	}
+// definition returns the definition of a spec, with defaults, and all its faults. It checks all that
+// needs no other component. The result shares no memory with s.
+func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, faults []error) {
+	bad := func(field string, err any) { faults = append(faults, problem.BadField(field, "%v", err)) }
 	d = rule.Definition{
-		Expr: expr, Text: expr.String(), Topic: s.Topic, Fire: rule.Fire(s.Fire), Backfill: rule.Backfill(s.Backfill),
+		Topic: cmp.Or(s.Topic, t.o.EventsTopic), Fire: rule.Fire(s.Fire), Backfill: rule.Backfill(s.Backfill),
 		CarryFired: s.CarryFired == nil || *s.CarryFired, OnRetract: rule.Retraction(s.OnRetract), Status: rule.Status(s.Status),
 	}
-	if s.Expr[0] == '"' {
-		if err := json.Unmarshal(s.Expr, &d.Text); err != nil {
-			return d, err
+	var events []string // nil: unknown
+	switch expr, err := explain.ParseExpr(s.Expr); {
+	case len(s.Expr) == 0 || string(s.Expr) == "null":
+		bad("expr", "missing")
+	case err != nil:
+		faults = append(faults, questionFault(err))
+	default:
+		d.Expr, d.Text, events = expr, expr.String(), expr.Names()
+		if s.Expr[0] == '"' {
+			if err := json.Unmarshal(s.Expr, &d.Text); err != nil {
+				faults = append(faults, err)
+			}
 		}
 	}
-	d.Topic = cmp.Or(d.Topic, t.o.EventsTopic)
 	if err := state.CheckTopicName(d.Topic); err != nil {
-		return d, problem.BadField("topic", "%s", err)
+		bad("topic", err)
 	}
 	if s.Cooldown != "" {
 		cooldown, err := driplang.ParseDuration(s.Cooldown)
 		if fault, ok := errors.AsType[*driplang.Error](err); ok {
-			return d, problem.BadField("cooldown", "%s", fault.Message)
+			bad("cooldown", fault.Message)
 		}
 		d.Cooldown = cooldown.Milliseconds()
 	}
-	if d.Deliver, err = t.delivery(s.Deliver, expr.Names()); err == nil && s.KeepDeliver && d.Deliver != nil {
-		err = problem.BadField("keep_deliver", "not together with deliver")
+	deliver, err := t.delivery(s.Deliver, events)
+	if d.Deliver = deliver; err != nil {
+		faults = append(faults, err)
+	} else if s.KeepDeliver && d.Deliver != nil {
+		bad("keep_deliver", "not together with deliver")
 	}
-	return d, err
+	return d, faults
 }
 
-// delivery checks a delivery and returns it as it was given.
+// deliveryError has all faults of a delivery. To a client it is a problem of the field deliver.
+type deliveryError struct{ error }
+
+func (e deliveryError) Unwrap() error {
+	text := strings.TrimPrefix(e.Error(), "delivery: ")
+	return problem.BadField("deliver", "%s", strings.ReplaceAll(text, "\n", "; "))
+}
+
+// delivery checks a delivery and returns it as it was given. events are the names in the expression;
+// nil: any. Errors: deliveryError.
 func (t *Triggers) delivery(text json.RawMessage, events []string) (json.RawMessage, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
@@ -250,8 +283,7 @@ func (t *Triggers) delivery(text json.RawMessage, events []string) (json.RawMess
 		_, err = w.Plan(t.o.Targets, events)
 	}
 	if err != nil {
-		text := strings.TrimPrefix(err.Error(), "delivery: ")
-		return nil, problem.BadField("deliver", "%s", strings.ReplaceAll(text, "\n", "; "))
+		return nil, deliveryError{err}
 	}
 	var out bytes.Buffer
 	err = json.Compact(&out, text)
@@ -324,4 +356,92 @@ func sizeOf(x *api.EntityTrigger) int {
 		n += 256 + len(x.Awaited[i].Event) + len(x.Awaited[i].Expr)
 	}
 	return n
+}
+
+// Check answers POST /triggers/check: all that PUT would refuse. It changes nothing.
+func (t *Triggers) Check(c *triggerCall) (*api.TriggerCheck, error) {
+	is, err := condition(c.r)
+	if err != nil {
+		return nil, err
+	}
+	var s api.TriggerSpec
+	if err := t.decodeSpec(c, &s); err != nil {
+		return nil, err
+	}
+	d, faults := t.definition(&s)
+	d.ID = c.r.URL.Query().Get(VariableID)
+	if d = d.WithDefaults(); len(d.Expr.Names()) > 0 {
+		_, err := rule.Compile(d)
+		faults = append(faults, triggerFault(err))
+	} else if d.Expr, err = driplang.Parse("unknown"); err != nil { // its fault is known
+		return nil, err
+	}
+	out := &api.TriggerCheck{Faults: []api.TriggerFault{}}
+	if err := d.Validate(); err != nil {
+		addFaults(out, "", members, err.Error())
+	}
+	mine := c.by.Allow(access.Write, access.Trigger, d.ID)
+	if mine && s.KeepDeliver {
+		_, err := t.keptDelivery(c.r.Context(), c, c.Engine, &d)
+		faults = append(faults, err)
+	}
+	faults = append(faults, c.storable(&d, is, mine)...)
+	for _, err := range faults {
+		deliver, ok := errors.AsType[deliveryError](err)
+		p, named := errors.AsType[*api.Problem](err)
+		switch {
+		case err == nil:
+		case ok:
+			addFaults(out, "deliver.", deliverMembers, strings.TrimPrefix(deliver.Error(), "delivery: "))
+		case named && p.Field != "":
+			addFaults(out, "", []string{p.Field}, p.Detail)
+		default:
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// storable returns why a client cannot store a definition, whose stored trigger has to meet a
+// condition. mine: the client may write the trigger, and so may know whether it exists.
+func (c *triggerCall) storable(d *rule.Definition, is trigger.Condition, mine bool) (faults []error) {
+	bad := func(field string, err error) {
+		if p, ok := errors.AsType[*api.Problem](err); ok {
+			err = errors.New(p.Detail)
+		}
+		faults = append(faults, problem.BadField(field, "%v", err))
+	}
+	if h, err := c.Head(d.ID); mine && err == nil && is != nil && !is(h) {
+		bad("id", fmt.Errorf("there is a trigger %s already, version %d", problem.Quote(d.ID), h.Version))
+	} else if rule.CheckID(d.ID) == nil && !mine {
+		bad("id", forbidden(access.Write, access.Trigger, d.ID))
+	}
+	if state.CheckTopicName(d.Topic) != nil { // reported before
+		return faults
+	}
+	if err := c.mayFollow(d.Topic); err != nil {
+		bad("topic", err)
+	} else if err := c.CheckTopic(d.Topic); err != nil {
+		bad("topic", err)
+	}
+	return faults
+}
+
+// deliverMembers are the fields of a delivery in its errors.
+var deliverMembers = []string{"url", "headers", "secrets", "template", "content_type", "topic", "quiet hours", "frequency cap", "retries", "backoff"}
+
+// addFaults adds the faults of a text: of each member of a section that a line begins with. The other
+// lines continue the fault before them.
+func addFaults(out *api.TriggerCheck, section string, members []string, text string) {
+	for i, line := range strings.Split(text, "\n") {
+		field, detail, ok := strings.Cut(line, ": ")
+		switch last := len(out.Faults) - 1; {
+		case ok && slices.Contains(members, field):
+			out.Faults = append(out.Faults, api.TriggerFault{Field: section + strings.ReplaceAll(field, " ", "_"), Detail: detail})
+		case i > 0:
+			out.Faults[last].Detail += "; " + line
+		default:
+			out.Faults = append(out.Faults, api.TriggerFault{Field: strings.TrimSuffix(section, "."), Detail: line})
+		}
+	}
 }

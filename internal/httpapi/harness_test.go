@@ -66,6 +66,7 @@ type setup struct {
 	limit  int64
 	now    func() time.Time // the clock of tokens
 	keys   bool             // with a key index
+	plain  bool             // the secrets of webhooks are readable in the bucket
 	wrap   func(KeyIndex) KeyIndex
 	tls    bool
 }

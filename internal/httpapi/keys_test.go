@@ -26,7 +26,10 @@ import (
 // openNode opens the broker as in production: a key index needs a data directory.
 func (s *server) openNode(ctx context.Context, c *setup) {
 	s.t.Helper()
-	ring := must.Get(secrets.Parse(secrets.NewKey().Reveal()))(s.t)
+	var ring *secrets.Ring
+	if !c.plain {
+		ring = must.Get(secrets.Parse(secrets.NewKey().Reveal()))(s.t)
+	}
 	n := must.Get(node.Open(ctx, node.Options{
 		SecretsKeys: ring,
 		Store:       c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,

@@ -100,6 +100,7 @@ var validRequests = map[string]validRequest{
 	"GET /riemann/index": {path: "?query=true", status: 200, asked: []string{"riemann"}},
 
 	"GET /triggers":                        {status: 200, asked: []string{"fires"}},
+	"POST /triggers/check":                 {path: "?id=any", body: `{"expr":"a THEN b"}`, status: 200},
 	"POST /triggers/dry-run":               {body: `{"expr":"a THEN b"}`, status: 200, asked: []string{"any", "events"}},
 	"GET /triggers/{id}/entities/{entity}": {at: "/triggers/fires/entities/u0", status: 200},
 	"GET /triggers/{id}":                   {at: "/triggers/fires", status: 200},

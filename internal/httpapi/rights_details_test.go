@@ -49,6 +49,7 @@ func TestRightsThatTheHandlerAsksFor(t *testing.T) {
 		"every name does not match firings":    {topic(access.Any, access.Read), "GET", "/records?topic-name=firings&offset=0&timeout=0s", "", 403, `read on topic \"firings\"`, ""},
 		"a trigger needs its topic":            {[]access.Rule{trigger}, "PUT", "/triggers/spy", `{"expr":"a","topic":"hidden"}`, 403, `read on topic \"hidden\"`, ""},
 		"a trigger does not create a topic":    {append(topic("new5", access.Read), trigger), "PUT", "/triggers/spy", `{"expr":"a","topic":"new5"}`, 403, `create on topic \"new5\"`, ""},
+		"a check names a missing right":        {[]access.Rule{trigger}, "POST", "/triggers/check?id=spy", `{"expr":"a","topic":"hidden"}`, 200, `"field":"topic","detail":"the key does not allow read on topic`, ""},
 		"a dry run needs its topic":            {[]access.Rule{trigger}, "POST", "/triggers/dry-run", `{"expr":"a","topic":"hidden"}`, 403, `read on topic \"hidden\"`, ""},
 		"a topic in use names no triggers":     {topic("events", access.Delete), "DELETE", "/topic?topic-name=events", "", 409, "triggers use the topic", "fires"},
 		"a denial overrides":                   {append(topic("t", access.All), access.Rule{Resource: access.Topic, Name: "t", Operation: access.Write, Deny: true, Host: access.Any}), "POST", "/records?topic-name=t", `[{"value":"v"}]`, 403, "write on topic", ""},

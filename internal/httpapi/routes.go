@@ -114,6 +114,7 @@ var routes = []route{
 	{http.MethodPost, "/drip/parse", here, anyKey, encoded((*API).postParse)},
 	{http.MethodPost, "/drip/stories", here, anyKey, encoded((*API).postStories)},
 	{http.MethodGet, "/triggers", anyBroker, needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
+	{http.MethodPost, "/triggers/check", anyBroker, anyKey, answering(budget.Produce, (*Triggers).Check)},
 	{http.MethodPost, "/triggers/dry-run", anyBroker, needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, (*API).postDryRun},
 	{http.MethodGet, "/triggers/{id}", anyBroker, needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},
 	{http.MethodPut, "/triggers/{id}", leader, needs{writeTrigger, {access.Read, access.Topic, asked, ""}}, answering(budget.Produce, (*Triggers).Put)},

@@ -63,7 +63,8 @@ func FuzzTriggerSpec(f *testing.F) {
 		if err := httpconn.Decode(body, &s); err != nil {
 			return rule.Definition{}, err
 		}
-		return o.definition(&s)
+		d, faults := o.definition(&s)
+		return d, errors.Join(faults...)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d, err := read(body)

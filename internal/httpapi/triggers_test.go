@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -230,9 +231,78 @@ func TestTriggerFaults(t *testing.T) {
 				t.Errorf("a secret: %s", p.Detail)
 			}
 		}
+		var checked api.TriggerCheck
+		a := s.send("POST", "/triggers/check?id=t", body)
+		if a.status == 200 {
+			s.must(200, a, &checked)
+		} else {
+			p := a.problem(t)
+			checked.Faults = []api.TriggerFault{{Field: p.Field, Detail: strings.TrimPrefix(p.Detail, p.Field+": ")}}
+		}
+		if len(checked.Faults) == 0 || !strings.HasPrefix(strings.Replace(checked.Faults[0].Field, ".", ": ", 1)+": "+checked.Faults[0].Detail, want.Detail) || strings.Contains(string(a.body), "c2VjcmV0") {
+			t.Errorf("POST /triggers/check %s: %s", body, a)
+		}
 	}
 	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
 		t.Errorf("triggers were created: %s", a)
+	}
+}
+
+// TestTriggerCheck: all faults of a definition have their fields, also before its expression is
+// there, and a check changes nothing.
+func TestTriggerCheck(t *testing.T) {
+	t.Parallel()
+	s := triggerServer(t)
+	s.must(201, s.send("PUT", "/topic?topic-name=plain", `{}`), nil)
+	s.putTrigger(201, "taken", `{"expr":"A","deliver":{"url":"https://e.com","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"template":"{{.Witness.A.Time}}"}}`)
+	for name, c := range map[string]struct {
+		id, body string
+		want     []string
+	}{
+		"nothing":         {"new", `{"expr":"A"}`, nil},
+		"no expression":   {"", `{"topic":"a/b","fire":"edge","cooldown":"100000d"}`, []string{"cooldown", "expr", "id", "topic"}},
+		"an ID in use":    {"taken", `{"expr":"A"}`, []string{"id"}},
+		"kept delivery":   {"taken", `{"expr":"B","keep_deliver":true}`, []string{"deliver.template", "id"}},
+		"nothing to keep": {"new", `{"expr":"A","keep_deliver":true}`, []string{"keep_deliver"}},
+		"no append times": {"new", `{"expr":"A","topic":"plain"}`, []string{"topic"}},
+		"its own topics":  {"new", `{"expr":"A","topic":"firings","deliver":{"topic":"triggers"}}`, []string{"deliver.topic", "topic"}},
+		"a delivery": {
+			"new", `{"expr":"A","deliver":{"url":"ftp://e.com","secrets":["whsec_x"],"headers":{"Host":"x","Te":"y"},"template":"{{.Witness.B}}","content_type":"x",` +
+				`"quiet_hours":{"from":"1","to":"2","zone":"Here"},"frequency_cap":{"count":0,"per":"x"},"retries":["soon"]}}`,
+			[]string{
+				"deliver.content_type", "deliver.frequency_cap", "deliver.headers", "deliver.quiet_hours", "deliver.quiet_hours", "deliver.quiet_hours",
+				"deliver.retries", "deliver.secrets", "deliver.template", "deliver.url",
+			},
+		},
+	} {
+		var got api.TriggerCheck
+		s.must(200, s.do(call{method: "POST", path: "/triggers/check?id=" + c.id, body: strings.NewReader(c.body), header: map[string]string{"Content-Type": api.JSON, "If-None-Match": "*"}}), &got)
+		var fields []string
+		for _, f := range got.Faults {
+			fields = append(fields, f.Field)
+		}
+		slices.Sort(fields)
+		check.Equalf(t, fmt.Sprint(fields), fmt.Sprint(c.want), "%s: faults of %+v", name, got)
+	}
+	if a := s.get("/triggers/new"); a.status != 404 {
+		t.Errorf("a check stored a trigger: %s", a)
+	}
+}
+
+// TestWarningsByRole: only a key that may change the broker learns that its bucket has readable
+// secrets. The author of a trigger cannot act on it.
+func TestWarningsByRole(t *testing.T) {
+	t.Parallel()
+	s := triggerServer(t, func(c *setup) { c.plain = true })
+	key := s.token("author", time.Time{})
+	author := []access.Rule{permit(access.All, access.Trigger, access.Any), permit(access.All, access.Topic, "events")}
+	operator := append(author, permit(access.Alter, access.Cluster, access.ClusterName))
+	for want, rules := range map[string][]access.Rule{`"warnings":[]`: author, `the secrets are readable in the bucket: seb secrets init`: operator} {
+		s.allow("author", rules...)
+		a := s.matrix("PUT", "/triggers/t", api.JSON, `{"expr":"A","deliver":{"url":"https://e.com","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"]}}`, authorization(key))
+		if a.status > 201 || !strings.Contains(string(a.body), want) {
+			t.Errorf("with %v: %s, want %s", rules, a, want)
+		}
 	}
 }
 

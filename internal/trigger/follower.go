@@ -322,9 +322,16 @@ func Ensure(ctx context.Context, log Log, name string, partitions int, settings 
 			return t, fmt.Errorf("topic %q does not exist after its creation", name)
 		}
 	}
-	if settings["timestamp-type"] != "" && !t.AppendTime {
-		return t, fmt.Errorf("%w: topic %q must have timestamp-type=append: triggers use the append times of events",
-			ErrInvalid, name)
+	if err := timed(&t, name); err != nil && settings["timestamp-type"] != "" {
+		return t, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return t, nil
+}
+
+// timed returns an error for a topic without append times.
+func timed(t *Topic, name string) error {
+	if t.AppendTime {
+		return nil
+	}
+	return fmt.Errorf("topic %q must have timestamp-type=append: triggers use the append times of events", name)
 }

@@ -26,6 +26,7 @@ type Put struct {
 	Version  int
 	Names    []string // of events that it mentions
 	Warnings []string // likely mistakes
+	Readable bool     // the secrets of its delivery are readable in the bucket
 	// History is the offset of the first event of each partition; earlier events are unknown.
 	History []int64
 	Tag     string // see Head.Tag
@@ -84,10 +85,8 @@ func (e *Engine) put(ctx context.Context, r *rule.Rule, d rule.Definition, is Co
 		return out, false, err
 	}
 	out = Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
-	if warning, err := e.seal(&d); err != nil {
+	if out.Readable, err = e.seal(&d); err != nil {
 		return out, false, err
-	} else if warning != "" {
-		out.Warnings = append(out.Warnings, warning)
 	}
 	more, err := e.unseen(ctx, topic.ID, out.Names)
 	if err != nil {
@@ -153,8 +152,8 @@ func (e *Engine) ensureTopics(ctx context.Context, d *rule.Definition) (Topic, e
 	if !e.opt.Log.Leads() {
 		return Topic{}, ErrNotLeader
 	}
-	if d.Topic == e.opt.Triggers || d.Topic == e.opt.Firings {
-		return Topic{}, fmt.Errorf("%w: topic: topic %q does not hold events", ErrInvalid, d.Topic)
+	if err := e.CheckTopic(d.Topic); err != nil {
+		return Topic{}, fmt.Errorf("%w: topic: %w", ErrInvalid, err)
 	}
 	if t, ok := e.opt.Log.Topic(e.opt.Triggers); ok && !t.AppendTime { // of an earlier version
 		if err := e.opt.Log.Stamp(ctx, e.opt.Triggers); err != nil {
@@ -168,6 +167,17 @@ func (e *Engine) ensureTopics(ctx context.Context, d *rule.Definition) (Topic, e
 		return Topic{}, err
 	}
 	return Ensure(ctx, e.opt.Log, d.Topic, e.opt.EventPartitions, EventSettings)
+}
+
+// CheckTopic returns why a trigger cannot follow a topic, or nil. The topic need not exist.
+func (e *Engine) CheckTopic(name string) error {
+	if name == e.opt.Triggers || name == e.opt.Firings {
+		return fmt.Errorf("topic %q does not hold events", name)
+	}
+	if t, ok := e.opt.Log.Topic(name); ok {
+		return timed(&t, name)
+	}
+	return nil
 }
 
 // caughtUp waits until the engine has read all definitions of the log.

@@ -95,29 +95,29 @@ func (e *Engine) sealable() error {
 	return e.opt.Sealable()
 }
 
-// seal encrypts the secrets of a definition that a client gives. warning is for the client.
-func (e *Engine) seal(d *rule.Definition) (warning string, err error) {
+// seal encrypts the secrets of a definition that a client gives. readable: there is no key for them.
+func (e *Engine) seal(d *rule.Definition) (readable bool, err error) {
 	s := secrets.Inspect(d.Deliver)
 	others, err := e.SecretsState()
 	switch {
 	case err != nil:
-		return "", err
+		return false, err
 	case s.Sealed:
-		return "", fmt.Errorf("%w: deliver: it is in the encrypted form of the bucket: want the values themselves", ErrInvalid)
+		return false, fmt.Errorf("%w: deliver: it is in the encrypted form of the bucket: want the values themselves", ErrInvalid)
 	case !s.Readable:
-		return "", nil
+		return false, nil
 	case e.opt.Keys == nil && others.Sealed > 0:
-		return "", fmt.Errorf("%w: deliver: %w", ErrInvalid, ErrLocked)
+		return false, fmt.Errorf("%w: deliver: %w", ErrInvalid, ErrLocked)
 	case e.opt.Keys == nil:
-		return "the secrets are readable in the bucket: seb secrets init makes a key to encrypt them", nil
+		return true, nil
 	}
 	if err := e.sealable(); err != nil {
-		return "", err
+		return false, err
 	}
 	if d.Deliver, err = e.opt.Keys.Seal(e.place(d.ID), d.Deliver); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+		return false, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return "", d.Validate()
+	return false, d.Validate()
 }
 
 // Definitions that the leader rewrites at a time, and its pause between them.

@@ -84,12 +84,12 @@ func (l *fakeLog) inLog(text string, from int64) bool {
 }
 
 // TestPutEncrypts: with a key no record has a readable secret. Without one the secrets stay as
-// given, with a warning; but once a trigger is encrypted, a broker without a key refuses secrets.
+// given, and Put says so; but once a trigger is encrypted, a broker without a key refuses secrets.
 func TestPutEncrypts(t *testing.T) {
 	log := newLog()
 	e, _ := opened(t, log.broker(true))
-	if p := mustPut(t, e, secretive("plain")); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "seb secrets init") {
-		t.Errorf("warnings %q", p.Warnings)
+	if p := mustPut(t, e, secretive("plain")); !p.Readable {
+		t.Errorf("put %+v: want readable secrets", p)
 	}
 	if !log.inLog(canarySecret, 0) {
 		t.Error("without a key the secrets changed")
@@ -101,8 +101,8 @@ func TestPutEncrypts(t *testing.T) {
 	sebtest.Eventually(t, "encryption", func() bool { return secretsOf(e).Sealed == 1 })
 	end, _ := log.Topic("triggers")
 	p, _ := log.leader.Position(end.ID)
-	if put := mustPut(t, e, secretive("sealed")); len(put.Warnings) != 0 {
-		t.Errorf("warnings %q", put.Warnings)
+	if put := mustPut(t, e, secretive("sealed")); put.Readable {
+		t.Errorf("put %+v: want sealed secrets", put)
 	}
 	if log.inLog(canarySecret, p.Topics[0][0].Next) {
 		t.Error("a record has the secret")

@@ -369,7 +369,7 @@ func TestUnsendableMessagesArePermanent(t *testing.T) {
 	}{
 		"a template":            {local(t), webhook.Config{URL: to, Template: `"{{.Witness.signup.Data.nick}}"`}, "f1", "template: 1:4: .Witness.signup.Data.nick is missing"},
 		"an ID":                 {local(t), webhook.Config{URL: to}, "f.1", "webhook id: byte 1"},
-		"an address":            {webhook.Options{}, webhook.Config{URL: to}, "f1", "url: host refused: address class loopback (127.0.0.0/8) is not among the allowed targets (seb serve --webhook-targets)"},
+		"an address":            {webhook.Options{}, webhook.Config{URL: to}, "f1", "url: host refused: address class loopback (127.0.0.0/8) is not among the targets that the operator of the broker allows (--webhook-targets)"},
 		"an address, disguised": {webhook.Options{}, webhook.Config{URL: "http://[::ffff:10.1.2.3]/"}, "f1", "address class private (10.0.0.0/8)"},
 	} {
 		m := message("t")
@@ -413,7 +413,7 @@ func TestPolicyAppliesToResolvedAddresses(t *testing.T) {
 	} {
 		address.Store(&tt.ip)
 		got := send(t, newSender(t, o), named)
-		want := "host receiver.test refused: address class " + tt.class + " is not among the allowed targets (seb serve --webhook-targets)"
+		want := "host receiver.test refused: address class " + tt.class + " is not among the targets that the operator of the broker allows (--webhook-targets)"
 		if got.Kind != webhook.Retry || got.Reason != want {
 			t.Errorf("%v: %+v, want %q", tt.ip, got, want)
 		}

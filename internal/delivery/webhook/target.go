@@ -269,7 +269,7 @@ type RefusedError struct {
 
 // Error names the class, and the flag that allows it.
 func (e *RefusedError) Error() string {
-	return "address class " + e.Class + " is not among the allowed targets (seb serve --webhook-targets)"
+	return "address class " + e.Class + " is not among the targets that the operator of the broker allows (--webhook-targets)"
 }
 
 // special are the addresses outside the public Internet (IANA special-purpose registries), preceded
