@@ -33,10 +33,9 @@ async function create(t, id) {
   await page.keyboard.press("Space");
   await page.getByLabel("Patterns of topics (write)").fill("orders.*, <b>bad</b>");
   await t.picture("access-new");
-  t.allow(/400/);
   await page.keyboard.press("Enter");
-  const refused = await t.api("POST", "/tokens", { id, write: ["orders.*", "<b>bad</b>"] });
-  t.equal(await page.getByRole("alert").innerText(), refused.json.detail, "the broker's words");
+  const refused = await t.api("POST", "/tokens", { id, write: ["orders.*", "<b>bad</b>"] }), words = await page.locator("small .bad").innerText();
+  t.ok(refused.json.detail.endsWith(words) && words, `the words at the field: ${words}; the broker's: ${refused.json.detail}`);
   await page.getByLabel("Patterns of topics (write)").fill("orders.*");
   await page.keyboard.press("Enter");
   const secret = (await page.locator(".copied code").innerText()).trim();
@@ -87,7 +86,6 @@ async function quotas(t, id) {
   await t.open("#/access/quotas");
   await page.getByLabel("Principal").fill(id);
   await page.getByLabel("Sent to the broker").fill("much");
-  await page.getByRole("button", { name: "Set" }).click();
   await page.getByText(`"much": want a number`).waitFor();
   await t.axe("an invalid quota");
   await page.getByLabel("Sent to the broker").fill("1.5MiB");

@@ -59,7 +59,7 @@ async function templates(t) {
   ]) {
     await fresh(t);
     await page.getByRole("button", { name }).press("Enter");
-    await page.getByText(`${names.length} ${names.length === 1 ? "box is" : "boxes are"} not finished`).waitFor();
+    await page.getByText(`${names.length} ${names.length === 1 ? "box is" : "boxes are"} not finished`).first().waitFor();
     await t.until(() => event(t).evaluate(e => e === document.activeElement), `${name}: the focus is in the first box`);
     if (names.length === 2) await t.axe(`the template ${name}`);
     for (const n of names) {
@@ -77,8 +77,9 @@ async function templates(t) {
   await fresh(t);
   await page.getByRole("button", { name: "Someone did A, then B" }).click();
   await page.getByLabel("ID", { exact: true }).fill("b-open");
-  await button(t, "Start").click();
-  await page.getByRole("alert").filter({ hasText: "2 boxes are not finished: choose their events." }).waitFor();
+  await page.getByText("It cannot be saved yet:").filter({ hasText: "2 boxes are not finished: choose their events." }).waitFor();
+  t.equal(await button(t, "Start").isDisabled(), true, "the button of an unfinished trigger");
+  t.ok((await button(t, "Start").evaluate(e => document.getElementById(e.getAttribute("aria-describedby")).textContent)).includes("2 boxes"), "the button says why");
   t.equal((await t.api("GET", "/triggers/b-open")).status, 404, "an unfinished trigger");
 }
 

@@ -80,13 +80,15 @@ export function Field({ label, hint, error, render, wide }: {
   </div>;
 }
 
-/** Text is a Field with a text input. */
-export function Text({ label, hint, error, value, onValue, wide, ...rest }: {
-  label: string; hint?: ComponentChildren; error?: string; value: string; onValue: (v: string) => void; wide?: boolean;
+/** Text is a Field with a text input. check says what is wrong with a value as it is typed; until that is repaired, a form with the field cannot be sent. */
+export function Text({ label, hint, error, value, onValue, wide, check, ...rest }: {
+  label: string; hint?: ComponentChildren; error?: string; value: string; onValue: (v: string) => void; wide?: boolean; check?: (v: string) => string | undefined; name?: string;
   placeholder?: string; list?: string; required?: boolean; inputMode?: "numeric" | "decimal" | "text"; maxLength?: number; onKeyDown?: (e: KeyboardEvent) => void; onBlur?: () => void;
 }) {
-  return <Field label={label} hint={hint} error={error} wide={wide}
-    render={a => <input type="text" autocomplete="off" spellcheck={false} {...a} {...rest} value={value} onInput={e => onValue(e.currentTarget.value)} />} />;
+  const ref = useRef<HTMLInputElement>(null), fault = value ? check?.(value) : undefined;
+  useLayoutEffect(() => ref.current!.setCustomValidity(fault ?? ""), [fault]);
+  return <Field label={label} hint={hint} error={fault ?? error} wide={wide}
+    render={a => <input type="text" ref={ref} autocomplete="off" spellcheck={false} {...a} {...rest} value={value} onInput={e => onValue(e.currentTarget.value)} />} />;
 }
 
 /** Choice is a Field with a select. options are values with their names. */
@@ -177,9 +179,10 @@ export function Tabs({ label, tabs, here = to(...route.value.path) }: { label: s
 }
 
 /**
- * Dialog is a modal window: the focus stays inside and returns to where it was; Escape closes it.
+ * Dialog is a modal window: the focus stays inside and returns to where it was; Escape closes it. back
+ * selects what gets the focus if none had it, such as a button that was busy.
  */
-export function Dialog({ title, onClose, children }: Children & { title: string; onClose: () => void }) {
+export function Dialog({ title, onClose, back, children }: Children & { title: string; onClose: () => void; back?: string }) {
   const ref = useRef<HTMLDialogElement>(null), id = useId();
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
@@ -187,7 +190,7 @@ export function Dialog({ title, onClose, children }: Children & { title: string;
     dialog.showModal();
     return () => {
       dialog.close(); // the rest of the page takes no focus before
-      before?.focus();
+      (before === document.body && back ? document.querySelector<HTMLElement>(back) : before)?.focus();
     };
   }, []);
   // The dialog ends in one way, and a layout effect ends at once: it never is closed without the focus being back.
@@ -197,11 +200,11 @@ export function Dialog({ title, onClose, children }: Children & { title: string;
 }
 
 /** Confirm asks before something is done that cannot be undone. With `typed` a person must type that text. */
-export function Confirm({ title, action, danger, typed, busy, error, onConfirm, onClose, children }: Children & {
-  title: string; action: string; danger?: boolean; typed?: string; busy?: boolean; error?: Problem; onConfirm: () => void; onClose: () => void;
+export function Confirm({ title, action, danger, typed, busy, error, onConfirm, onClose, back, children }: Children & {
+  title: string; action: string; back?: string; danger?: boolean; typed?: string; busy?: boolean; error?: Problem; onConfirm: () => void; onClose: () => void;
 }) {
   const [text, set] = useState("");
-  return <Dialog title={title} onClose={onClose}>
+  return <Dialog title={title} onClose={onClose} back={back}>
     <form onSubmit={onConfirm}>
       {children}
       {typed !== undefined && <Text label={`Type ${typed} to confirm`} value={text} onValue={set} />}

@@ -15,6 +15,9 @@ export function may(operation: string, resource: string): boolean {
   return session.value?.may[resource]?.includes(operation) ?? false;
 }
 
+/** manages reports whether the client can act on what only the operator of the broker can change, such as its flags. */
+export function manages(): boolean { return may("alter", "cluster"); }
+
 ended.onChange = why => { if (why && session.value) session.value = null; };
 
 /** resume looks for a session that the browser has. It tries again while the broker does not answer. */

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call, now } from "../../lib/api";
+import { pattern, patterns, tokenName } from "../../lib/check";
 import { useAction } from "../../lib/load";
 import { announce, Button, Card, Choice, Failure, Field, Page, Text } from "../../lib/parts";
 import { to } from "../../lib/route";
@@ -59,7 +60,7 @@ function Form({ onMade }: { onMade: (made: Created) => void }) {
   return <form onSubmit={create}>
     <Card title="Token">
       <div class="row">
-        <Text label="Name" hint="a-z, digits, dot and hyphen; empty: the broker makes one." value={id} onValue={setId} maxLength={64} />
+        <Text label="Name" hint="a-z, digits, dot and hyphen; empty: the broker makes one." value={id} onValue={setId} check={tokenName} />
         <Choice label="Expires" value={end} onValue={setEnd} options={ends} />
         {end === "at" && <Field label="Time" render={a => <input type="datetime-local" required {...a} value={time} onInput={e => setTime(e.currentTarget.value)} />} />}
       </div>
@@ -78,7 +79,7 @@ function Scopes({ chosen, onChosen }: { chosen: Record<string, string | undefine
   return <fieldset class="scopes"><legend>Scopes</legend>
     {scopes.map(([scope, label, what]) => <div class="row" key={scope}>
       <label><input type="checkbox" checked={chosen[scope] !== undefined} onChange={e => onChosen({ ...chosen, [scope]: e.currentTarget.checked ? "*" : undefined })} /> {label}</label>
-      {what && chosen[scope] !== undefined && <Text label={`Patterns of ${what} (${scope})`} value={chosen[scope]!} required onValue={v => onChosen({ ...chosen, [scope]: v })} />}
+      {what && chosen[scope] !== undefined && <Text label={`Patterns of ${what} (${scope})`} value={chosen[scope]!} check={v => patterns(v, what.slice(0, -1))} required onValue={v => onChosen({ ...chosen, [scope]: v })} />}
     </div>)}
     <small>A pattern is a name, the beginning of names and *, or * for all. Topics of Seb itself, such as firings, need their exact name.</small>
   </fieldset>;
@@ -90,6 +91,6 @@ function MoreRules({ rules, onRules }: { rules: Rule[]; onRules: (r: Rule[]) => 
     {rules.length > 0 && <ul>{rules.map(r => <li key={ruleKey(r)}>{r.deny ? "must not" : "may"} <bdi>{deed(r)}</bdi>{" "}
       <Button kind="quiet" onClick={() => onRules(rules.filter(o => o !== r))}>Remove<span class="unseen"> {deed(r)}</span></Button></li>)}</ul>}
     <div class="row"><RuleFields rule={rule} onRule={setRule} />
-      <div class="actions"><Button disabled={!rule.pattern} onClick={() => { onRules([...rules.filter(r => ruleKey(r) !== ruleKey(rule)), rule]); setRule({ ...rule, pattern: "" }); }}>Add this rule</Button></div></div>
+      <div class="actions"><Button disabled={!rule.pattern || !!pattern(rule.pattern, rule.resource)} onClick={() => { onRules([...rules.filter(r => ruleKey(r) !== ruleKey(rule)), rule]); setRule({ ...rule, pattern: "" }); }}>Add this rule</Button></div></div>
   </details>;
 }

@@ -1,5 +1,6 @@
 // The fields of a rule.
 
+import { address, pattern } from "../../lib/check";
 import { Choice, Text } from "../../lib/parts";
 import { only, operationsOf, type Rule, verb } from "./words";
 
@@ -11,7 +12,7 @@ export function RuleFields({ rule, onRule, required }: { rule: Rule; onRule: (r:
     <Choice label="Effect" value={rule.deny ? "deny" : ""} onValue={v => change({ deny: !!v })} options={[["", "may"], ["deny", "must not"]]} />
     <Choice label="Operation" value={rule.operation} onValue={operation => change({ operation })} options={operationsOf[rule.resource]!.map(o => [o, verb(o) === o ? o : `${o}: ${verb(o)}`])} />
     <Choice label="Resource" value={rule.resource} onValue={resource} options={Object.keys(operationsOf).map(r => [r, r])} />
-    {!only[rule.resource] && <Text label="Pattern" hint="A name; its beginning and *; or * for all." value={rule.pattern} onValue={pattern => change({ pattern })} required={required} />}
-    <Text label="Only from" hint="An IP address; empty: all." value={rule.host ?? ""} onValue={host => change({ host: host || undefined })} />
+    {!only[rule.resource] && <Text label="Pattern" hint="A name; its beginning and *; or * for all." value={rule.pattern} onValue={pattern => change({ pattern })} check={v => pattern(v, rule.resource)} required={required} />}
+    <Text label="Only from" hint="An IP address; empty: all." value={rule.host ?? ""} onValue={host => change({ host: host || undefined })} check={address} />
   </>;
 }

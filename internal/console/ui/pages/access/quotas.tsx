@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { at, call, type Int } from "../../lib/api";
+import { principal, whole } from "../../lib/check";
 import { bytes, count } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
 import { Act, announce, Button, Card, Empty, Failure, Got, Table, Text } from "../../lib/parts";
@@ -45,25 +46,24 @@ export function Quotas() {
 }
 
 function SetQuota({ quota, onSet }: { quota?: Quota; onSet: () => void }) {
-  const [id, setId] = useState(quota?.principal ?? ""), action = useAction(), [tried, setTried] = useState(false);
+  const [id, setId] = useState(quota?.principal ?? ""), action = useAction();
   const [text, setText] = useState<Limits>(quota ? { produce_bytes: String(quota.produce_bytes ?? ""), fetch_bytes: String(quota.fetch_bytes ?? ""), requests: String(quota.requests ?? "") } : none);
-  const wrong = (name: keyof Limits) => tried && text[name] && Number.isNaN(amount(text[name])) ? `"${text[name]}": want a number such as 500 or 10MiB` : undefined;
+  const wrong = (v: string) => Number.isNaN(amount(v)) ? `"${v}": want a number such as 500 or 10MiB` : whole(String(amount(v)), 1, 2 ** 40);
+  const limited = limits.some(([name]) => text[name]);
   const set = async () => {
-    setTried(true);
-    if (limits.some(([name]) => text[name] && Number.isNaN(amount(text[name])))) return;
     const done = await action.run(async () => {
       await call("PUT", at`/quotas/${id}`, { body: Object.fromEntries(limits.filter(([name]) => text[name]).map(([name]) => [name, amount(text[name])])) });
       announce(`The quota of ${id} is set`);
     });
-    if (done) { setId(""); setText(none); setTried(false); onSet(); }
+    if (done) { setId(""); setText(none); onSet(); }
   };
   return <Card title={quota ? "Change a quota" : "Set a quota"}>
     <form onSubmit={set}>
       <div class="row">
-        <Text label="Principal" hint="A token or user; * for each without a quota." value={id} onValue={setId} required />
-        {limits.map(([name, label]) => <Text key={name} label={label} hint={name === "requests" ? "Per second; empty: no limit." : "Per second, e.g. 1MiB; empty: no limit."} error={wrong(name)}
+        <Text label="Principal" hint="A token or user; * for each without a quota." value={id} onValue={setId} check={principal} required />
+        {limits.map(([name, label]) => <Text key={name} label={label} hint={name === "requests" ? "Per second; empty: no limit." : "Per second, e.g. 1MiB; empty: no limit."} check={wrong}
           value={text[name]} onValue={v => setText({ ...text, [name]: v })} />)}
-        <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Set</Button></div>
+        <div class="actions"><Button kind="primary" type="submit" busy={action.busy} disabled={!limited}>Set</Button>{!limited && <small>Type at least one limit.</small>}</div>
       </div>
       <Failure error={action.error} />
     </form>

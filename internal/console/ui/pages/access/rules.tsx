@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
+import { principal as principalName } from "../../lib/check";
 import { plural } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
 import { Act, announce, Button, Card, Chip, Choice, Empty, Failure, Got, Note, Table, Text } from "../../lib/parts";
@@ -50,7 +51,7 @@ function AddRule({ onAdded }: { onAdded: () => void }) {
   return <Card title="Add a rule">
     <form onSubmit={add}>
       <div class="row">
-        <Text label="Principal" hint="A token or user; * for everyone." value={rule.principal} onValue={principal => setRule({ ...rule, principal })} required />
+        <Text label="Principal" hint="A token or user; * for everyone." value={rule.principal} onValue={principal => setRule({ ...rule, principal })} check={principalName} required />
         <RuleFields rule={rule} onRule={setRule} required />
         <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Add</Button></div>
       </div>

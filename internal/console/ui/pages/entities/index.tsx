@@ -22,7 +22,7 @@ function topicOfEvents(): string { return route.value.query.topic ?? session.val
 /** whyNot explains that the events of an entity cannot be listed. */
 function WhyNot({ error, topic }: { error: Problem; topic: string }) {
   if (error.code === "unknown_topic" && topic === session.value!.events_topic) return <Empty>There are no events yet. The first one makes the topic <bdi>{topic}</bdi>: <a href={to("overview")}>send it</a>.</Empty>;
-  return <Failure error={error}>{/index/.test(error.code + error.message) && <p><a href={to("topics", topic, "keys")}>Keys of <bdi>{topic}</bdi></a> has a switch for the index.</p>}</Failure>;
+  return <Failure error={error}>{/index/.test(error.code + error.message) && <p>{!may("alter-configs", "topic") ? "A person who may change the settings of the topic can switch the index on." : <><a href={to("topics", topic, "keys")}>Keys of <bdi>{topic}</bdi></a> has a switch for the index.</>}</p>}</Failure>;
 }
 
 function Find() {

@@ -3,6 +3,7 @@
 
 import { useState } from "preact/hooks";
 import { call, type Int, type Problem } from "../../lib/api";
+import { topicName, whole } from "../../lib/check";
 import { count, plural } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { announce, Button, Card, Choice, Failure, Note, Page, Table, Text, Time } from "../../lib/parts";
@@ -19,6 +20,7 @@ interface Preview { topic: string; moves: Move[]; group?: Group }
 interface Form { topic: string; to: string; at: string; offset: string; partitions: string }
 
 const targets = [["earliest", "Earliest record"], ["latest", "End: skip all records"], ["time", "First record since a time"], ["offset", "An offset"], ["shift", "Shift by a number"]] as const;
+const offsetMax = 2n ** 63n - 1n;
 const min = (a: bigint, b: bigint) => a < b ? a : b, max = (a: bigint, b: bigint) => a > b ? a : b;
 
 /** wanted returns the target before it is limited to the offsets that exist. */
@@ -34,7 +36,6 @@ function wanted(f: Form, m: Move, times: Map<number, Int>): bigint | undefined {
 
 /** look makes a preview. Only the target "time" reads the bucket. Errors: Problem, Error. */
 async function look(name: string, f: Form): Promise<Preview> {
-  if ((f.to === "offset" || f.to === "shift") && !(f.to === "shift" ? /^-?\d{1,19}$/ : /^\d{1,19}$/).test(f.offset)) throw new Error(`Offset: want a whole number, given "${f.offset}"`);
   if (f.to === "time" && !f.at) throw new Error("Time: required");
   const only = f.partitions.split(/[\s,]+/).filter(Boolean), query = { "topic-name": f.topic };
   const [topic, group, times] = await Promise.all([
@@ -112,13 +113,13 @@ export function Reset({ name }: { name: string }) {
   return <Page title={`Reset offsets of ${name}`} lead={<a href={to("groups", name)}>Back to the group</a>}>
     <Card title="Where the group continues"><form onSubmit={start}>
       <div class="row">
-        <Text label="Topic" value={topic} onValue={v => change({ topic: v })} list="topics" required />
+        <Text label="Topic" value={topic} onValue={v => change({ topic: v })} list="topics" check={topicName} required />
         <datalist id="topics">{topics.map(t => <option value={t} key={t} />)}</datalist>
         <Choice label="To" value={target} onValue={v => change({ to: v })} options={targets} />
         {target === "time" && <Time label="Time" value={at} onValue={v => change({ at: v })} />}
-        {target === "offset" && <Text label="Offset" value={offset} onValue={v => change({ offset: v })} hint="Of the next record to read" required />}
-        {target === "shift" && <Text label="Shift by" value={offset} onValue={v => change({ offset: v })} hint="Below 0: back" required />}
-        <Text label="Partitions" value={partitions} onValue={v => change({ partitions: v })} placeholder="all" hint="Such as 0, 2" />
+        {target === "offset" && <Text label="Offset" value={offset} onValue={v => change({ offset: v })} hint="Of the next record to read" check={v => whole(v, 0, offsetMax)} required />}
+        {target === "shift" && <Text label="Shift by" value={offset} onValue={v => change({ offset: v })} hint="Below 0: back" check={v => whole(v, -offsetMax, offsetMax)} required />}
+        <Text label="Partitions" value={partitions} onValue={v => change({ partitions: v })} placeholder="all" hint="Such as 0, 2" check={v => v.split(/[\s,]+/).filter(Boolean).map(p => whole(p, 0, 9999)).find(Boolean)} />
         <Button kind={preview ? undefined : "primary"} type="submit" busy={looking.busy}>Preview</Button>
       </div>
     </form></Card>

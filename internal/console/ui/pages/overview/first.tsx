@@ -6,7 +6,7 @@ import { seconds } from "../../lib/format";
 import { useAction } from "../../lib/load";
 import { announce, Button, Card, Copied, Failure, Note } from "../../lib/parts";
 import { to } from "../../lib/route";
-import { may, session } from "../../lib/session";
+import { manages, may, session } from "../../lib/session";
 import { bodyOf, EventFields, faultOf, type Event } from "../../lib/event";
 import type { Status } from "../../lib/status";
 
@@ -24,7 +24,7 @@ export function First({ status }: { status: Status }) {
 }
 
 function Form({ event, onEvent, status }: { event: Event; onEvent: (e: Event) => void; status: Status }) {
-  const action = useAction(), [stored, set] = useState<Stored>(), wrong = faultOf(event.data);
+  const action = useAction(), [stored, set] = useState<Stored>(), wrong = faultOf(event.data, true);
   const change = (part: Partial<Event>) => { action.clear(); onEvent({ ...event, ...part }); };
   const send = () => action.run(async () => {
     const began = performance.now();
@@ -98,8 +98,8 @@ function Commands({ event, status }: { event: Event; status: Status }) {
     <h3>seb</h3>
     <Copied label="The event with seb" text={`seb event ${word(event.name)} ${word(event.entity)}${data && ` --data ${quote(data)}`}`} />
     <p class="hint">In the folder of the broker the command finds it by itself. Elsewhere add <code>--address {base}</code> and set <code>SEB_API_KEY</code>.</p>
-    <h3>Kafka</h3>
-    <Copied label="The event with kcat" text={`echo ${quote(text)} |\n  kcat -P -b ${word(address)} -t ${word(topic)} -k ${word(event.entity)} \\\n  -X security.protocol=SASL_${tls ? "SSL" : "PLAINTEXT"} -X sasl.mechanisms=SCRAM-SHA-512 \\\n  -X sasl.username=${word(principal)} -X sasl.password="$KEY"`} />
-    {guessed && <p class="hint">This broker has no Kafka listener now (<code>--kafka-listen</code>). {address} is where it is by default.</p>}
+    {(!guessed || manages()) && <><h3>Kafka</h3>
+    <Copied label="The event with kcat" text={`echo ${quote(text)} |\n  kcat -P -b ${word(address)} -t ${word(topic)} -k ${word(event.entity)} \\\n  -X security.protocol=SASL_${tls ? "SSL" : "PLAINTEXT"} -X sasl.mechanisms=SCRAM-SHA-512 \\\n  -X sasl.username=${word(principal)} -X sasl.password="$KEY"`} /></>}
+    {guessed && manages() && <p class="hint">This broker has no Kafka listener now (<code>--kafka-listen</code>). {address} is where it is by default.</p>}
   </Card>;
 }

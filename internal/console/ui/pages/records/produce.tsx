@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { call, stringify, type Int, type Problem } from "../../lib/api";
+import { base64 } from "../../lib/check";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Choice, Empty, Failure, Field, Loading, Note, Text, When } from "../../lib/parts";
 import { entityOf, place, recordAt, type Header, type Rec } from "../../lib/records";
@@ -70,7 +71,7 @@ function EventForm({ topic, from }: { topic: string; from?: string }) {
   });
   const send = useSend(["event", "entity_id", "data"], () =>
     call<Sent>("POST", "/event", { query: { "topic-name": topic }, body: bodyOf(event), headers: { "Content-Type": "application/json" } }));
-  return <Form topic={topic} label="Send an event" wrong={!!faultOf(event.data)} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
+  return <Form topic={topic} label="Send an event" wrong={!!faultOf(event.data, true)} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
     <EventFields event={event} onChange={c => { send.clear(); set({ ...event, ...c }); }} at={send.at} />
   </Form>;
 }
@@ -89,7 +90,7 @@ function first(r?: Rec) {
 
 function RecordForm({ topic, partitions, from }: { topic: string; partitions: number; from?: Rec }) {
   const [form, set] = useState(() => first(from)), [partition, setPartition] = useState("");
-  const fault = form.valueAs === "json" ? faultOf(form.value) : undefined;
+  const fault = form.valueAs === "json" ? faultOf(form.value) : form.valueAs === "base64" ? base64(form.value) : undefined;
   const send = useSend(["key", "key_base64", "value", "value_base64", "headers"], async () => {
     const record: Record<string, unknown> = { headers: form.headers.filter(h => h.key) };
     if (form.keyAs === "base64") record.key_base64 = form.key;
@@ -106,7 +107,7 @@ function RecordForm({ topic, partitions, from }: { topic: string; partitions: nu
   return <Form topic={topic} label="Send a record" wrong={!!fault} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
     <div class="row">
       <Choice label="Value is" value={form.valueAs} options={kinds} onValue={valueAs => change({ valueAs })} />
-      <Text wide label={form.keyAs === "base64" ? "Key in base64" : "Key"} hint={form.keyAs === "base64" ? "The bytes of the copied key" : "Optional"} value={form.key} error={send.at("key") ?? send.at("key_base64")}
+      <Text wide label={form.keyAs === "base64" ? "Key in base64" : "Key"} hint={form.keyAs === "base64" ? "The bytes of the copied key" : "Optional"} value={form.key} check={form.keyAs === "base64" ? base64 : undefined} error={send.at("key") ?? send.at("key_base64")}
         onValue={key => change({ key, keyAs: form.keyAs === "base64" ? "base64" : "text" })} />
       {partitions > 1 && <Choice label="Partition" value={partition} onValue={setPartition} options={[["", "by the key"], ...Array.from({ length: partitions }, (_, i) => [String(i), String(i)] as const)]} />}
     </div>

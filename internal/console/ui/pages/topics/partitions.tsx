@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
+import { whole } from "../../lib/check";
 import { bytes, count } from "../../lib/format";
 import { useAction, type Loaded } from "../../lib/load";
 import { announce, Button, Card, Confirm, Loading, Table, Text, When } from "../../lib/parts";
@@ -36,7 +37,6 @@ function Trim({ topic, of, onClose, onDone }: { topic: string; of: Partition; on
   const [offset, set] = useState(String(of.start_offset)), action = useAction(), valid = /^\d+$/.test(offset);
   const gone = valid ? BigInt(offset) - BigInt(of.start_offset) : 0n;
   const trim = async () => {
-    if (!valid) return;
     const done = await action.run(async () => { await call("POST", "/topic/trim", { query: { "topic-name": topic, partition: of.partition, offset } }); });
     if (!done) return;
     onClose();
@@ -45,7 +45,7 @@ function Trim({ topic, of, onClose, onDone }: { topic: string; of: Partition; on
   };
   return <Confirm title={`Trim partition ${of.partition}`} action="Delete the records" danger busy={action.busy} error={action.error} onConfirm={trim} onClose={onClose}>
     <p>Deletes all records below an offset permanently. Offsets {String(of.start_offset)} up to {String(of.next_offset)} can be read now.</p>
-    <Text label="New start offset" inputMode="numeric" required value={offset} onValue={v => { action.clear(); set(v.trim()); }} error={valid ? undefined : "Want a whole number."} />
+    <Text label="New start offset" inputMode="numeric" required value={offset} onValue={v => { action.clear(); set(v.trim()); }} check={v => whole(v, of.start_offset, of.next_offset)} />
     <p>{gone > 0n ? <>This deletes <b>{count(gone)}</b> {gone === 1n ? "offset" : "offsets"}.</> : "This deletes nothing."}</p>
   </Confirm>;
 }
@@ -63,7 +63,7 @@ function Add({ topic, now, onDone }: { topic: string; now: number; onDone: () =>
   return <p><Button onClick={() => { set(String(now + 1)); ask(true); }}>Add partitions</Button>
     {asked && <Confirm title="Add partitions" action="Add" busy={action.busy} error={action.error} onConfirm={add} onClose={() => { ask(false); action.clear(); }}>
       <p>Partitions cannot be removed again. New records of a key can go to another partition than its older ones, so the order of a key's records is lost once.</p>
-      <Text label="Partitions" inputMode="numeric" required value={to} hint={`The topic has ${now} now.`} onValue={v => { action.clear(); set(v.replace(/\D/g, "")); }} />
+      <Text label="Partitions" inputMode="numeric" required value={to} check={v => whole(v, now + 1, 10_000)} hint={`The topic has ${now} now.`} onValue={v => { action.clear(); set(v.replace(/\D/g, "")); }} />
     </Confirm>}
   </p>;
 }

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call, type Problem } from "../../lib/api";
+import { size, span, whole } from "../../lib/check";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Choice, Confirm, Failure, Loading, Note, Text } from "../../lib/parts";
 import { may } from "../../lib/session";
@@ -32,6 +33,15 @@ function range(s: Setting): string {
 
 function defaultOf(s: Setting): string { return s.default + (s.default_compacted ? `; ${s.default_compacted} with compaction` : ""); }
 
+/** wrong says why a text is no value of a setting. */
+function wrong(s: Setting, text: string): string | undefined {
+  const v = text.trim();
+  if (s.unlimited && /^(unlimited|-1)$/.test(v)) return undefined;
+  if (s.unit === "time") return span(v);
+  const n = s.unit === "bytes" ? size(v) : undefined;
+  return s.unit !== "bytes" ? undefined : n === undefined ? `"${v}" is not a number of bytes like 1048576 or 16MiB` : whole(String(n), BigInt(s.min ?? 0), BigInt(s.max ?? 2n ** 63n - 1n)) && `${v} is not between ${s.min ?? 0} and ${s.max ?? 2n ** 63n - 1n} bytes`;
+}
+
 /** Fields has a field for each setting. */
 export function Fields({ settings, values, onValue, error }: { settings: readonly Setting[]; values: Values; onValue: (name: string, value: string) => void; error?: Problem }) {
   return <div class="settings">{settings.map(s => {
@@ -39,7 +49,7 @@ export function Fields({ settings, values, onValue, error }: { settings: readonl
     const all = { label: s.name, value: values[s.name] ?? "", onValue: (v: string) => onValue(s.name, v) };
     return <div key={s.name}>{s.choices
       ? <Choice {...all} hint={fault ? <span class="bad">{fault}</span> : meaning} options={[["", `default (${defaultOf(s)})`], ...s.choices.map(c => [c, c] as const)]} />
-      : <Text {...all} error={fault} placeholder={defaultOf(s)} hint={`${meaning} ${range(s)} Default: ${defaultOf(s)}.`} />}</div>;
+      : <Text {...all} error={fault} check={v => wrong(s, v)} placeholder={defaultOf(s)} hint={`${meaning} ${range(s)} Default: ${defaultOf(s)}.`} />}</div>;
   })}</div>;
 }
 

@@ -6,7 +6,7 @@ import { count, seconds } from "../../lib/format";
 import { useGet } from "../../lib/load";
 import { ActButton, Ago, Button, Card, Empty, Facts, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
 import { go, route, to, withQuery } from "../../lib/route";
-import { may } from "../../lib/session";
+import { manages, may } from "../../lib/session";
 import { backfills, fires, named } from "./builder/settings";
 import { Expression, FiringsTable, FiringState, Json, states, TriggerState } from "./parts";
 import type { Firings, Trigger } from "./types";
@@ -31,7 +31,7 @@ export function One({ id }: { id: string }) {
 function Definition({ of: t }: { of: Trigger }) {
   const d = t.deliver;
   return <Card title="Definition" actions={<TriggerState of={t} />}>
-    {t.blocked && <Note kind="warn">{t.blocked}</Note>}
+    {t.blocked && <Note kind="warn">{manages() ? t.blocked : "Its messages wait, because the broker cannot read the secrets of the delivery. Tell the operator of the broker."}</Note>}
     {t.topic_missing && <Note kind="warn">The topic {t.topic} does not exist. The trigger follows the next topic with this name.</Note>}
     <Expression text={t.text} />
     <Facts facts={[

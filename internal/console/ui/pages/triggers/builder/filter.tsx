@@ -81,7 +81,7 @@ function Is({ f, not, list, pointer, faults, properties, onEdit }: Omit<One, "f"
     set({ property, value: type ? ofKind(type, "") : f.value }, "property");
   };
   return <>
-    <Text label={not ? "Not: property" : "Property"} error={Object.entries(faults).find(([at]) => (at + "/").startsWith(pointer + "/"))?.[1]} placeholder="such as plan" list={list} value={f.property} onValue={name} />
+    <Text label={not ? "Not: property" : "Property"} error={Object.entries(faults).find(([at]) => (at + "/").startsWith(pointer + "/"))?.[1]} placeholder={`such as ${properties[0]?.path ?? "plan"}`} list={list} value={f.property} onValue={name} />
     <Choice label="Comparison" value={f.is} options={compared} onValue={is => set({ is: is as Comparison })} />
     <Choice label="Kind" value={kind} options={kinds} onValue={k => set({ value: ofKind(k, f.value) })} />
     {kind === "boolean" ? <Choice label="Value" value={String(f.value)} options={[["true", "true"], ["false", "false"]]} onValue={v => set({ value: v === "true" })} />

@@ -1,6 +1,6 @@
 // The builder: a page that makes or changes a trigger, as boxes or as text.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { at, call, type Problem } from "../../../lib/api";
 import { useGet, useLoad } from "../../../lib/load";
 import { Button, Card, Failure, Got, Note, Page } from "../../../lib/parts";
@@ -9,7 +9,8 @@ import { may } from "../../../lib/session";
 import { ExpressionField } from "../parts";
 import { asked } from "../past";
 import type { Trigger } from "../types";
-import { DeliveryCard, wordsOf } from "./delivery";
+import { reasonsOf } from "./checks";
+import { DeliveryCard, placeholderOf, wordsOf } from "./delivery";
 import { Flow, type EventName } from "./flow";
 import { openWords } from "./parse";
 import { PreviewCard, usePreview } from "./preview";
@@ -55,7 +56,7 @@ function Builder({ id, loaded, draft }: { id?: string; loaded?: Trigger; draft: 
     <Sentence of={b.last} missing={b.open ? openWords(b.open) : b.fault ? "The expression has an error." : "…"} />
     {b.last && <Stories of={b.last.expr} />}
     {write && <PreviewCard of={preview} fire={s.fire} trigger={id} ready={!!answer} />}
-    <Rest of={b} write={write} onTopic={() => setTopic(s.topic)} />
+    <Rest of={b} write={write} names={known?.names ?? []} onTopic={() => setTopic(s.topic)} />
     {b.asking && answer && <Ask how={b.asking} restart={b.isDraft || !id} old={base.trigger} settings={s} specOf={c => specOf({ ...s, ...c })} answer={answer} preview={preview} busy={b.action.busy} error={b.action.error}
       onSave={b.save} onClose={() => { b.ask(undefined); b.action.clear(); }} />}
   </>;
@@ -87,14 +88,18 @@ function When({ of: b, known }: { of: State; known?: Names }) {
 
 const hows: Record<How, string> = { draft: "Save as draft", start: "Start", save: "Save" };
 
+/** toField moves the focus to a field, or to the kind of delivery if the field is not shown. */
+function toField(name: string) { (document.getElementsByName(name)[0] ?? document.querySelector<HTMLElement>(name === "expr" ? "[data-at]" : "#builder-delivery select"))?.focus(); }
+
 /** Rest has the settings, the delivery and the buttons that save. */
-function Rest({ of: b, write, onTopic }: { of: State; write: boolean; onTopic: () => void }) {
-  const { settings: s, action, id } = b, old = b.base.trigger, paused = old?.status === "paused";
+function Rest({ of: b, write, names, onTopic }: { of: State; write: boolean; names: EventName[]; onTopic: () => void }) {
+  const { settings: s, action, id, checked: { faults, sure } } = b, why = useId(), reasons = reasonsOf(faults, s), boxes = b.typedFault || b.fault ? "The expression has an error." : b.open ? openWords(b.open) : "", old = b.base.trigger, paused = old?.status === "paused";
   const ways: How[] = !old || b.isDraft ? ["draft", "start"] : paused ? ["save", "start"] : ["save"];
   return <form onSubmit={e => b.submit(((e as SubmitEvent).submitter as HTMLButtonElement | null)?.value as How || ways[0]!)}>
-    <div id="builder-often"><SettingsCard of={s} fixed={id !== undefined} draft={b.isDraft} onTopic={onTopic} onChange={b.change} /></div>
-    <div id="builder-delivery"><DeliveryCard of={s.target} old={old?.deliver} onChange={c => b.change({ target: { ...s.target, ...c } })} /></div>
+    <div id="builder-often"><SettingsCard of={s} fixed={id !== undefined} draft={b.isDraft} faults={faults} onTopic={onTopic} onChange={b.change} /></div>
+    <div id="builder-delivery"><DeliveryCard of={s.target} old={old?.deliver} faults={faults} placeholder={placeholderOf(b.answer?.expr, names)} onChange={c => b.change({ target: { ...s.target, ...c } })} /></div>
     {!b.asking && <Failure error={action.error} />}
-    {write && <div class="actions">{ways.map((how, i) => <Button key={how} type="submit" value={how} kind={i === ways.length - 1 ? "primary" : undefined} busy={action.busy}>{how === "start" && !b.isDraft && old ? "Save and resume" : hows[how]}</Button>)}</div>}
+    {write && (boxes || reasons.length > 0) && <Note><div id={why}>It cannot be saved yet:<ul>{boxes && <li>{boxes}</li>}{reasons.map(r => <li key={r.field}><button type="button" class="quiet" onClick={() => toField(r.field)}>{r.label}</button>: {r.text}</li>)}</ul></div></Note>}
+    {write && <div class="actions">{ways.map((how, i) => <Button key={how} type="submit" value={how} kind={i === ways.length - 1 ? "primary" : undefined} busy={action.busy} disabled={!!boxes || sure && reasons.length > 0} aria-describedby={boxes || reasons.length ? why : undefined}>{how === "start" && !b.isDraft && old ? "Save and resume" : hows[how]}</Button>)}</div>}
   </form>;
 }

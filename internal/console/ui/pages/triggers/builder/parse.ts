@@ -23,7 +23,7 @@ export function ask(expr: unknown, signal?: AbortSignal, source?: string): Promi
 }
 
 /** typingPause is the time after the last key. */
-const typingPause = 250;
+export const typingPause = 250;
 
 /** Parsed is the answer about the present expression, and what is wrong with it or with the text that is being typed. */
 export interface Parsed {

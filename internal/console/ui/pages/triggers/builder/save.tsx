@@ -62,7 +62,7 @@ export function Ask({ how, restart, old, settings, specOf, answer, preview, busy
 }) {
   const [chosen, set] = useState<Chosen>({ backfill: settings.backfill, carry: settings.carry && !(restart && old) });
   const spec = specOf(chosen), because = old ? versionOf(old, spec, answer) : "", starts = how === "start" && restart, fresh = !old || starts || because !== "";
-  return <Confirm title={starts ? "Start the trigger" : "What changes"} action={how === "start" ? "Start" : "Save"} busy={busy} error={error} onConfirm={() => onSave(chosen)} onClose={onClose}>
+  return <Confirm title={starts ? "Start the trigger" : "What changes"} action={how === "start" ? "Start" : "Save"} busy={busy} error={error} onConfirm={() => onSave(chosen)} onClose={onClose} back={`button[value=${how}]`}>
     {old && <Changes old={old} spec={spec} answer={answer} names={["Before", "After"]} starts={starts} />}
     {how === "start" && !restart && <Note kind="warn">It has sent messages before the pause. What became true during the pause stays suppressed.</Note>}
     {old && !starts && <p>{because ? <>This makes version {old.version + 1}, because of: {because}. It reads the older events again, and fires from now on.</>

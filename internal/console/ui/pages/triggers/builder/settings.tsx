@@ -4,6 +4,7 @@ import { stringify } from "../../../lib/api";
 import { Card, Choice, Text } from "../../../lib/parts";
 import { session } from "../../../lib/session";
 import type { Delivery, Spec, Trigger } from "../types";
+import type { Faults } from "./checks";
 import { deliveryOf, targetOf, type Target } from "./delivery";
 
 /** Settings is the form. */
@@ -26,7 +27,7 @@ export function settingsOf(t: Partial<Trigger>): Settings {
   };
 }
 
-/** specOf is the body of a PUT without the expression. Errors: Error. */
+/** specOf is the body of a PUT without the expression. Errors: Fault. */
 export function specOf(s: Settings): Omit<Spec, "expr"> {
   return {
     topic: s.topic || undefined, fire: s.fire, cooldown: s.fire === "once" ? undefined : s.cooldown || undefined, backfill: s.backfill,
@@ -61,15 +62,16 @@ function deliveryChanges(old: Delivery, now: Delivery): Change[] {
 }
 
 /** SettingsCard is the form of the settings. fixed: the ID is that of a stored trigger. A draft has no earlier version that counts. */
-export function SettingsCard({ of: s, fixed, draft, onTopic, onChange }: { of: Settings; fixed: boolean; draft: boolean; onTopic: () => void; onChange: (c: Partial<Settings>) => void }) {
+export function SettingsCard({ of: s, fixed, draft, faults, onTopic, onChange }: { of: Settings; fixed: boolean; draft: boolean; faults: Faults; onTopic: () => void; onChange: (c: Partial<Settings>) => void }) {
   const text = (name: "id" | "topic" | "fire" | "cooldown" | "backfill") => ({ value: s[name], onValue: (v: string) => onChange({ [name]: v }) });
+  const checked = (name: "id" | "topic" | "cooldown") => ({ ...text(name), name, error: s[name] ? faults[name] : undefined });
   const box = (name: "carry" | "retract", label: string) => <p><label><input type="checkbox" checked={s[name]} onChange={e => onChange({ [name]: e.currentTarget.checked })} /> {label}</label></p>;
   return <Card title={fixed ? "How often it fires" : "Its name, and how often it fires"}>
-    <div class="row">{!fixed && <Text label="ID" {...text("id")} required hint="Letters, digits, dots, hyphens and underscores" />}
+    <div class="row">{!fixed && <Text label="ID" {...checked("id")} required hint="Letters, digits, dots, hyphens and underscores" />}
       <Choice label="Fires" {...text("fire")} options={fires} />
-      {s.fire !== "once" && <Text label="Cooldown" {...text("cooldown")} placeholder="none" hint="Not more than once for each entity in this time, such as 7d" />}
+      {s.fire !== "once" && <Text label="Cooldown" {...checked("cooldown")} placeholder="none" hint="Not more than once for each entity in this time, such as 7d" />}
       <Choice label="Older events" {...text("backfill")} options={backfills} />
-      <Text label="Topic of the events" {...text("topic")} placeholder={session.value!.events_topic} onBlur={onTopic} /></div>
+      <Text label="Topic of the events" {...checked("topic")} placeholder={session.value!.events_topic} onBlur={onTopic} /></div>
     {s.fire === "once" && !draft && box("carry", "Firings of earlier versions count")}
     {s.fire !== "reset" && box("retract", "Send a second message when it is no longer true")}
   </Card>;

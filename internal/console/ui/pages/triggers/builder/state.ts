@@ -5,7 +5,9 @@ import { at, call, Problem, stringify } from "../../../lib/api";
 import { asProblem, useAction } from "../../../lib/load";
 import { announce } from "../../../lib/parts";
 import { replace, route, to, withQuery } from "../../../lib/route";
+import { may } from "../../../lib/session";
 import type { Spec, Stored, Trigger } from "../types";
+import { examine, reasonsOf, useFaults } from "./checks";
 import { useHistory } from "./history";
 import { useParsed } from "./parse";
 import { specOf, type Settings } from "./settings";
@@ -44,6 +46,8 @@ export function useBuilder(id: string | undefined, loaded: Trigger | undefined, 
   const dirty = work.begun && (typed !== undefined || h.text !== base.text || stringify(h.tree) !== stringify(base.tree) || stringify(settings) !== stringify(base.settings));
   const [first, lead] = useState(""), [restored, restore] = useState(dirty && !route.value.query.expr);
 
+  const name = id ?? settings.id, checked = useFaults(name, settings, parsed.answer?.text, !id, work.begun && may("write", "trigger"));
+
   const adopt = (t: Trigger) => {
     const b = baseOf(t);
     set(() => ({ base: b, settings: b.settings, typed: undefined }));
@@ -58,7 +62,7 @@ export function useBuilder(id: string | undefined, loaded: Trigger | undefined, 
   const touched = () => { setSaved(undefined); action.clear(); };
 
   const store = async (how: How, chosen: Chosen, from?: Trigger) => {
-    const answer = await parsed.now(), name = id ?? settings.id;
+    const answer = await parsed.now();
     const spec: Spec = { expr: answer.text, ...specOf({ ...settings, ...chosen }), status: statusOf[how] };
     // Only a new version reads the history again. This one would not be new.
     if (how === "start" && isDraft && from && !from.carry_fired) from = await put(name, { ...spec, carry_fired: true, status: "paused" }, from);
@@ -90,7 +94,7 @@ export function useBuilder(id: string | undefined, loaded: Trigger | undefined, 
   };
 
   return {
-    id, h, settings, typed, base, path, select, action, saved, asking, ask, conflict, mine, isDraft, dirty, first, ...parsed,
+    id, h, settings, typed, base, checked, path, select, action, saved, asking, ask, conflict, mine, isDraft, dirty, first, ...parsed,
     save: (chosen: Chosen) => action.run(() => save(asking!, chosen, base.trigger)),
     begun: work.begun, open: unfinished(h.tree), restored: restored && dirty,
     /** start begins a new trigger from a template, or without one with the text. */
@@ -118,8 +122,9 @@ export function useBuilder(id: string | undefined, loaded: Trigger | undefined, 
     },
     /** submit saves a draft, or asks what else a person has to know. */
     submit: (how: How) => action.run(async () => {
-      await parsed.now();
-      specOf(settings);
+      const found = await examine(name, settings, (await parsed.now()).text, !id), [first] = reasonsOf(found, settings);
+      checked.found(found);
+      if (first) throw new Error(`${first.label}: ${first.text}`);
       if (how !== "draft") ask(how);
       else await save(how, { backfill: settings.backfill, carry: true }, base.trigger);
     }),
