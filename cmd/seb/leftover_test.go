@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestTheAddressOfAKilledBroker: a command does not talk to the broker that has taken the address of the one
@@ -21,7 +23,8 @@ func TestTheAddressOfAKilledBroker(t *testing.T) {
 	killed.kill()
 	must.Get(os.Stat(filepath.Join(p.dir, "seb-data", "broker.json")))(t)
 	_, port := must.Get2(net.SplitHostPort(address[len("http://"):]))(t)
-	other := p.serve("--bucket", "./second", "--data-dir", "other", "--kafka-listen", "", "--http-port", port)
+	kafka := fmt.Sprintf("127.0.0.1:%d", testenv.PortForTest(t))
+	other := p.serve("--bucket", "./second", "--data-dir", "other", "--kafka-listen", kafka, "--http-port", port)
 	check.Equalf(t, other.address(), address, "address")
 	p.must("topic", "create", "demo", "--data-dir", "other")
 
@@ -33,6 +36,8 @@ func TestTheAddressOfAKilledBroker(t *testing.T) {
 	check.Equalf(t, p.must("consume", "demo", "--data-dir", "other"), "", "records of the other broker")
 	p.must("health", "--address", address)
 	check.Containsf(t, p.must("doctor", "--bucket", "./first", "--kafka-listen", "", "--http-port", port), "a broker answers, but not the one of data directory seb-data", "seb doctor")
+	foreign := p.must("doctor", "--bucket", "./first", "--kafka-listen", kafka, "--http-port", port)
+	check.Containsf(t, foreign, "warn  Kafka address "+kafka+" is in use\n", "seb doctor")
 	check.Containsf(t, p.must("doctor", "--bucket", "./second", "--data-dir", "other", "--kafka-listen", "", "--http-port", port), address[len("http://"):]+": a broker answers\n", "seb doctor")
 
 	other.term()

@@ -240,7 +240,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, state.ErrNewer):
+	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, state.ErrNewer), errors.Is(err, syscall.ENOTDIR):
 		return exitUsage
 	case errors.Is(err, broker.ErrFenced):
 		return exitFenced

@@ -477,7 +477,7 @@ func TestFoldersWithOtherFiles(t *testing.T) {
 		if spec, err2 := readTrigger(nil, file); err2 == nil {
 			err = spec.check()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || name != "case.json" && !strings.HasPrefix(err.Error(), file+": ") {
+		if err == nil || !strings.Contains(err.Error(), want) || name != "case.json" && !strings.HasPrefix(strings.TrimPrefix(err.Error(), "--file: "), file+": ") {
 			t.Errorf("%s %.40q: %v, want %q", name, text, err, want)
 		}
 	}
