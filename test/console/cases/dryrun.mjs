@@ -106,7 +106,8 @@ async function evaluate(t) {
   const steps = page.getByRole("table", { name: "The value at each event and deadline" });
   await steps.waitFor();
   t.equal(await steps.locator("tbody tr").evaluateAll(rows => rows.map(r => [...r.cells].slice(1).map(c => c.textContent))), [
-    ["signup (event 0)", "pending", ""], ["login (event 1)", "pending", "not in the expression"], ["a deadline passes", "true", ""],
+    ["signup (event 0)", "begins it", "pending"], ["login (event 1)", "not in the expression", "pending"],
+    ["a deadline passes", "makes it true: first_project did not come until 2026-03-08T12:00:00Z", "true"],
   ], "the steps of the example");
   await t.axe("evaluate");
   await t.picture("evaluate");
@@ -114,7 +115,7 @@ async function evaluate(t) {
   await page.getByLabel("Events, a JSON object in each line").fill(`{"at":"2026-03-01T12:00:00Z","event":"signup","data":{"name":"${hostile}"}}\n{"at":"2026-03-02T12:00:00Z","event":"first_project"}`);
   await page.getByRole("button", { name: "Evaluate" }).click();
   await page.getByText("first_project (event 1)").waitFor();
-  t.equal(await steps.locator("tbody tr:last-child td").nth(2).textContent(), "false", "the value after an event that must not come");
+  t.equal(await steps.locator("tbody tr:last-child td").nth(3).textContent(), "false", "the value after an event that must not come");
   // The address has all of it.
   const address = page.url();
   await t.open("#/overview");

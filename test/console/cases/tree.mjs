@@ -21,7 +21,7 @@ export async function run(t) {
     let before = "";
     await t.until(async () => {
       const now = await tree(t.page);
-      const same = now === before && !/Loading|connecting|not finished/.test(now) && (file !== "trigger-text" || /not decided yet/.test(now) && /cannot be saved/.test(now)); // its stories and its check
+      const same = now === before && !/Loading|connecting|not finished/.test(now) && (file !== "trigger-text" || /not decided yet/.test(now) && /"Start" \[disabled\]/.test(now)); // its stories and its check
       before = now;
       return same;
     }, `${file} is complete`);

@@ -3,13 +3,13 @@
 import { useState } from "preact/hooks";
 import { call, parse } from "../lib/api";
 import { useAction } from "../lib/load";
-import { announce, Button, Card, Chip, Facts, Failure, Field, Note, Page, Table, Time, When } from "../lib/parts";
+import { announce, Button, Card, Facts, Failure, Field, Note, Page, Time, When } from "../lib/parts";
 import { choose, route, to, withQuery } from "../lib/route";
 import { may } from "../lib/session";
 import { TriggerTabs } from "./triggers";
-import { ExpressionField, exprOf } from "./triggers/parts";
+import { ExpressionField, exprOf, Steps, Value } from "./triggers/parts";
 
-interface Step { at: string; event: number | null; skipped?: string; value: string }
+interface Step { at: string; event: number | null; value: string; text: string }
 interface Answer { value: boolean; pending: boolean; next: string | null; why: string; witness: number[]; steps?: Step[]; truncated?: boolean }
 
 const example = {
@@ -58,11 +58,6 @@ export function Evaluate(_: { path: string[] }) {
   </Page>;
 }
 
-const skips: Record<string, string> = { not_mentioned: "not in the expression", duplicate_id: "an ID again: ignored", not_yet: "after the time: not yet" };
-
-/** Value is a value of an expression. */
-function Value({ of }: { of: string }) { return <Chip kind={of === "true" ? "good" : of === "pending" ? "warn" : ""}>{of}</Chip>; }
-
 function Shown({ of: a, events }: { of: Answer; events: { event?: string }[] }) {
   const named = (i: number) => <><bdi>{events[i]?.event}</bdi> (event {i})</>;
   return <>
@@ -74,12 +69,7 @@ function Shown({ of: a, events }: { of: Answer; events: { event?: string }[] }) 
     ]} /></Card>
     {a.steps && <Card title="Step by step">
       {a.truncated && <Note kind="warn">There are more steps than shown.</Note>}
-      <Table caption="The value at each event and deadline" rows={a.steps.map((s, i) => ({ ...s, i }))} keyOf={s => String(s.i)} columns={[
-        { name: "Time", cell: s => <When t={s.at} /> },
-        { name: "What happens", cell: s => s.event === null ? "a deadline passes" : named(s.event), wide: true },
-        { name: "Value from then on", cell: s => <Value of={s.value} /> },
-        { name: "Without effect", cell: s => s.skipped && (skips[s.skipped] ?? s.skipped), wide: true },
-      ]} />
+      <Steps caption="The value at each event and deadline" rows={a.steps.map(s => ({ ...s, name: s.event !== null && named(s.event) }))} />
     </Card>}
   </>;
 }

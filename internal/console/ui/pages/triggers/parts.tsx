@@ -1,5 +1,6 @@
 // Parts of the pages of triggers, firings and dry runs.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { parse, stringify, type Problem } from "../../lib/api";
 import { count, localTime, seconds } from "../../lib/format";
@@ -101,6 +102,19 @@ export function Events({ rows, caption, topic, partition }: { rows: readonly Wit
     { name: "Offset", cell: e => <a href={withQuery(to("topics", topic, "records"), { open: `${partition}:${e.offset}` })}>{count(e.offset)}</a>, num: true },
     { name: "ID", cell: e => <bdi>{e.id}</bdi> },
   ]} /> : <Empty>None is left in the log, or the expression became true without an event.</Empty>;
+}
+
+/** Value shows a value of an expression. */
+export function Value({ of }: { of: string }) { return <Chip kind={of === "true" ? "good" : of === "pending" ? "warn" : ""}>{of}</Chip>; }
+
+/** Steps lists the events and deadlines of an entity, and what each did. */
+export function Steps({ caption, rows }: { caption: string; rows: readonly { at: string; name: ComponentChildren; value: string; text: string }[] }) {
+  return <Table caption={caption} rows={rows.map((s, i) => ({ ...s, i }))} keyOf={s => String(s.i)} columns={[
+    { name: "Time", cell: s => <When t={s.at} /> },
+    { name: "What happens", cell: s => s.name || "a deadline passes" },
+    { name: "What it does", cell: s => <bdi>{s.text}</bdi>, wide: true },
+    { name: "Value from then on", cell: s => <Value of={s.value} /> },
+  ]} />;
 }
 
 const roles: Record<string, string> = { must_come: "must come", must_not_come: "must not come", starts: "starts it again" };
