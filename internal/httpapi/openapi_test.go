@@ -158,7 +158,7 @@ var adminValues = map[string]any{
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
 	"DryRunEstimate": api.DryRunEstimate{}, "Estimate": api.Estimate{}, "NotFired": api.NotFired{}, "DryRunProgress": api.DryRunProgress{},
 	"Cluster": api.Cluster{}, "ClusterMember": api.ClusterMember{
-		Self: true, URL: "u", Kafka: "k", KafkaID: 1, Version: "v", Epoch: 1, Position: "0:1:2", LagSeconds: new(1.5), SilentSeconds: 1, Why: "w",
+		Self: true, URL: "u", Kafka: "k", KafkaID: 1, Version: "v", Epoch: 1, Position: "0:1:2", LagSeconds: new(1.5), SilentSeconds: 1, Apart: true, Why: "w",
 	},
 	"Cost": api.Cost{PutBudget: &api.PutBudget{}}, "PutBudget": api.PutBudget{}, "RequestCost": api.RequestCost{}, "StorageCost": api.StorageCost{},
 	"Stats": api.Stats{Reason: "r"}, "StatsSeries": api.StatsSeries{},
@@ -207,7 +207,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"PlacedRecord": api.PartitionRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
 		"KeyHistory": api.KeyHistory{Next: "n"},
-		"Evaluation": api.Evaluation{Steps: []api.EvaluationStep{{}}, Truncated: true}, "EvaluationStep": api.EvaluationStep{Skipped: "not_yet"},
+		"Evaluation": api.Evaluation{Steps: []api.EvaluationStep{{}}, Truncated: true}, "EvaluationStep": api.EvaluationStep{Skipped: "not_yet", Effect: "e", Expr: "x"},
 		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "RiemannIndex": api.RiemannIndex{}, "EventProperty": api.EventProperty{},
 		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":    api.Health{Epoch: 1, FormatLevel: 1, Run: "r"}, "Fsck": api.Fsck{StartedAt: at, EndedAt: at, Summary: &api.FsckSummary{}, Error: "e", Estimate: &api.ObjectCount{}}, "FsckSummary": api.FsckSummary{}, "ObjectCount": api.ObjectCount{}, "FsckFinding": api.FsckFinding{Key: "k", Text: "t", Lost: []api.LostRecords{{}}}, "LostRecords": api.LostRecords{},
