@@ -204,6 +204,52 @@ type Explanation struct {
 	Degraded  bool     `json:"degraded"` // too many instances were open: Value may be wrong
 	Offsets   []int64  `json:"offsets"`  // of the matched events
 	Firings   []Firing `json:"firings"`  // at most 100
+	// Why says which event began the wait, what ended it or is missing, and what would change it. For
+	// people.
+	Why string `json:"why"`
+	// History is what the events of the entity did, from the log: it does not need the state of the
+	// trigger.
+	History EntityHistory `json:"history"`
+}
+
+// EntityHistory is what the events of an entity did to the expression of a trigger. All are of one
+// partition.
+type EntityHistory struct {
+	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic or too_many;
+	// "": none is.
+	Unread    string     `json:"unread,omitempty"`
+	Events    int        `json:"events"`              // that were read, at most 10,000: the newest
+	Since     *time.Time `json:"since"`               // of the oldest of them; null: there is none
+	AsOf      time.Time  `json:"as_of,omitzero"`      // log time up to which they were evaluated
+	Value     string     `json:"value"`               // then: true, pending or false
+	Partition int32      `json:"partition"`           // of all these events
+	Elsewhere bool       `json:"elsewhere,omitempty"` // other events of the entity are in another partition
+	// Others are events that the expression does not mention, the most frequent first, at most 20. They
+	// need the right to read the topic.
+	Others []EventCount `json:"others"`
+	// Steps are the other events, and deadlines, oldest first: the newest 100, after More older ones.
+	Steps []HistoryStep `json:"steps"`
+	More  int           `json:"more"`
+}
+
+// EventCount counts events of a name.
+type EventCount struct {
+	Event string `json:"event"`
+	Count int    `json:"count"`
+}
+
+// HistoryStep is an event or a deadline of an entity, and what it did.
+type HistoryStep struct {
+	At     time.Time `json:"at"`     // log time
+	Event  string    `json:"event"`  // name; "": a deadline
+	Offset *int64    `json:"offset"` // null: a deadline
+	// Skipped, Effect, Expr, Value and Text are as in EvaluationStep. Skipped can also be too_old: the
+	// trigger ignores events from before its creation.
+	Skipped string `json:"skipped,omitempty"`
+	Effect  string `json:"effect,omitempty"`
+	Expr    string `json:"expr,omitempty"`
+	Value   string `json:"value"`
+	Text    string `json:"text"`
 }
 
 // Entity is the answer to GET /entities/{entity}: the triggers that have state or firings of an

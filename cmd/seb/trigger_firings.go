@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -137,7 +138,7 @@ func newTriggerResend(r *remote) *cobra.Command {
 func newTriggerExplain(r *remote) *cobra.Command {
 	return newShow(r, &cobra.Command{
 		Use:               "explain ID ENTITY",
-		Short:             "Show the state of a trigger for an entity: its value, the awaited events, the firings",
+		Short:             "Show why a trigger fired for an entity or not: its events, the awaited ones, the firings",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: r.triggerIDs,
 		PreRunE: func(_ *cobra.Command, args []string) error {
@@ -157,12 +158,29 @@ func printExplanation(out io.Writer, x *client.Explanation) error {
 	if x.Degraded {
 		fmt.Fprintf(w, "\tpossibly wrong: too many instances, %d were kept\n", x.Instances)
 	}
+	fmt.Fprintf(w, "why\t%s\n", x.Why)
 	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), next(x.Next), x.WaitsFor)
 	printAwaited(w, "must come", api.MustCome, x.Awaited)
 	printAwaited(w, "must not come", api.MustNotCome, x.Awaited)
 	for i := range x.Firings {
 		f := &x.Firings[i]
 		fmt.Fprintf(w, "fired\t%s  %s  %s\n", instant(f.At), became(f), f.ID)
+	}
+	for i, o := range x.History.Others {
+		label := ""
+		if i == 0 {
+			label = "other events"
+		}
+		fmt.Fprintf(w, "%s\t%s (%d), not in the expression\n", label, o.Event, o.Count)
+	}
+	if err := w.Flush(); err != nil || len(x.History.Steps) == 0 {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s of the entity; the newest that the expression mentions, and deadlines:\n", counted(int64(x.History.Events), "event"))
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i := range x.History.Steps {
+		s := &x.History.Steps[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", instant(s.At), cmp.Or(s.Event, "(time)"), s.Value, s.Text)
 	}
 	return w.Flush()
 }

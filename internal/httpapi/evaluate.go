@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/machine"
@@ -160,10 +161,14 @@ func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.m.Hold(explainFirings*(firingBytes+trigger.OutcomeBytesMax) + heldBytes); err != nil {
+	if err := c.m.Hold(explainFirings*(firingBytes+trigger.OutcomeBytesMax) + heldBytes + trigger.HistoryMemory); err != nil {
 		return nil, err
 	}
 	x, err := c.Engine.Explain(c.r.Context(), c.r.PathValue(VariableID), name)
+	if err != nil {
+		return nil, triggerFault(err)
+	}
+	h, err := t.history(c, name)
 	if err != nil {
 		return nil, triggerFault(err)
 	}
@@ -172,13 +177,51 @@ func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
 		Next: instantIf(x.Next), Completed: x.Completed, Fired: x.Fired, WaitsFor: x.Waits,
 		MustCome: append([]string{}, x.MustCome...), MustNotCome: append([]string{}, x.MustNotCome...), Names: append([]string{}, x.Names...),
 		Awaited: awaited(x.Awaited), Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...),
-		Firings: []api.Firing{},
+		Firings: []api.Firing{}, Why: x.Why(h), History: entityHistory(h),
+	}
+	if !c.by.Allow(access.Read, access.Topic, h.Topic) {
+		out.History.Others = []api.EventCount{}
+	} else if err := c.by.require(access.Read, access.Topic, h.Topic); err != nil {
+		return nil, err // the right is checked again when the answer is written
 	}
 	held := t.holds(c)
 	for i := range x.Firings {
 		out.Firings = append(out.Firings, held.firing(&x.Firings[i]))
 	}
 	return out, nil
+}
+
+// history reads and evaluates the events of an entity, as one of the evaluations that run at once.
+func (t *Triggers) history(c *triggerCall, entity string) (h *trigger.History, err error) {
+	s := slot{t.o.Evaluator.sem, t.o.Drain, evaluationTime, "no evaluation finished within %s", "evaluation takes more than %s; use a simpler expression"}
+	err = s.use(c.r.Context(), func(ctx context.Context) error {
+		h, err = c.Engine.History(ctx, c.r.PathValue(VariableID), entity)
+		return err
+	})
+	return h, err
+}
+
+func entityHistory(h *trigger.History) api.EntityHistory {
+	out := api.EntityHistory{
+		Unread: string(h.Unread), Events: h.Events, AsOf: instantOrZero(h.Complete), Value: h.Value.String(), Partition: int32(h.Partition), Elsewhere: h.Elsewhere,
+		Others: []api.EventCount{}, Steps: []api.HistoryStep{}, More: h.More,
+	}
+	if h.Events > 0 {
+		out.Since = new(time.UnixMilli(h.Since).UTC())
+	}
+	for _, o := range h.Others {
+		out.Others = append(out.Others, api.EventCount{Event: o.Name, Count: o.Count})
+	}
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		one := s.Step()
+		x := api.HistoryStep{At: one.At, Event: s.Name, Skipped: one.Skipped, Effect: one.Effect, Expr: one.Expr, Value: one.Value, Text: one.Text}
+		if s.Offset >= 0 {
+			x.Offset = &s.Offset
+		}
+		out.Steps = append(out.Steps, x)
+	}
+	return out
 }
 
 // awaitedBytes bounds the expressions of the awaited events in an explanation.

@@ -82,7 +82,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a.evaluator, a.forwarder = NewEvaluator(a.pace, a.stops), a.newForwarder()
 	a.triggers = NewTriggers(TriggersOptions{
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Drain: a.stops,
-		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16),
+		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16), Evaluator: a.evaluator,
 	})
 	a.source = NewSource(b, readOptions{
 		BudgetWait: a.o.BudgetWait, Drain: a.stops, Timeout: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,

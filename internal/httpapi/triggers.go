@@ -31,6 +31,7 @@ type TriggersOptions struct {
 	Pace        httpconn.ProgressTimeout
 	Drain       *httpconn.DrainGroup // ends dry runs
 	DryRunBytes int64                // memory of all dry runs
+	Evaluator   *Evaluator           // bounds the evaluations that run at once
 }
 
 // Triggers answers requests about triggers and firings. All methods may be called concurrently.

@@ -102,7 +102,7 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
 		CapSpan:     func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
 		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
-		Keys: o.SecretsKeys, Sealable: n.sealable,
+		Keys: o.SecretsKeys, Sealable: n.sealable, Entities: n.keys,
 	})
 	n.eventLog = l
 	if err == nil {

@@ -131,7 +131,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	if x := explain("zoe"); x.Known || fmt.Sprint(x.MustCome, x.MustNotCome) != "[signup] []" ||
-		x.Waits != "no event so far matters; it waits for signup" {
+		x.Waits != "it waits for signup" {
 		t.Errorf("%+v", x)
 	}
 	if _, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), dryLimit(100)); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {

@@ -77,7 +77,7 @@ func (e *Engine) explain(ctx context.Context, trigger, entity string, more func(
 			return err
 		}
 		if len(rows) == 0 {
-			truth, err := r.Truth(&rule.Row{})
+			truth, err := r.Truth(&rule.Row{}, x.Complete)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	if err := row.Decode(in.Data, in.Due); err != nil {
 		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
-	truth, err := r.Truth(&row)
+	truth, err := r.Truth(&row, x.Complete)
 	if err != nil {
 		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
@@ -163,9 +163,6 @@ func (x *Explanation) words(t *Trigger) string {
 		text = "it waits for one of " + strings.Join(x.Names, ", ") + ", which starts it again"
 	case len(x.MustNotCome) > 0:
 		text += "; " + strings.Join(x.MustNotCome, ", ") + " must not come"
-	}
-	if !x.Known {
-		text = "no event so far matters; " + text
 	}
 	return text
 }

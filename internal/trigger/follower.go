@@ -59,6 +59,8 @@ type Options struct {
 	// bucket is too low. nil: it allows it.
 	Keys     *secrets.Ring
 	Sealable func() error
+	// Entities finds the events of an entity, for Engine.History; nil: it has none.
+	Entities Entities
 	// Now is the clock of polling and backoff. Default: time.Now.
 	Now func() time.Time
 

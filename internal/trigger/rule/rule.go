@@ -130,7 +130,7 @@ type Instance struct {
 
 // Event applies an event with its kinds from Match, at its time (ms), to the row.
 func (r *Rule) Event(s *Instance, k monitor.Kinds, at, offset int64) error {
-	past := r.isPast(s.Partition, offset, at)
+	past := r.IsPast(s.Partition, offset, at)
 	if s.Row.Flags&Completed != 0 || past && r.Def.Backfill == None {
 		return nil
 	}
@@ -150,8 +150,8 @@ func (r *Rule) Event(s *Instance, k monitor.Kinds, at, offset int64) error {
 	return nil
 }
 
-// isPast reports whether an event existed before the version.
-func (r *Rule) isPast(partition uint32, offset, at int64) bool {
+// IsPast reports whether an event existed before the version.
+func (r *Rule) IsPast(partition uint32, offset, at int64) bool {
 	if r.topic != (record.ID{}) {
 		return at <= r.Def.At // From are offsets of another topic
 	}
@@ -304,14 +304,16 @@ type Truth struct {
 // WaitsMax bounds Truth.Waits.
 const WaitsMax = 64
 
-// Truth returns the value of a row at the last complete instant.
-func (r *Rule) Truth(w *Row) (t Truth, err error) {
+// Truth returns the value of a row at the last complete instant (ms), up to which windows have ended.
+func (r *Rule) Truth(w *Row, complete int64) (t Truth, err error) {
 	if w.Flags&Completed != 0 {
 		return Truth{True: w.Flags&True != 0, Settled: true}, nil
 	}
 	if err := r.m.Load(w.State); err != nil {
 		return t, err
 	}
+	defer r.m.Reset()
+	r.m.Advance(complete)
 	t = Truth{True: w.Flags&True != 0, Next: w.Due, Settled: r.m.Settled(), Instances: r.m.Instances()}
 	t.Waits = r.m.AwaitedEvents(nil, WaitsMax)
 	t.Witness = slices.Compact(r.witness(nil))

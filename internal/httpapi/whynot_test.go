@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// TestWhyNot: the answer says which event began the wait, what ended it or is missing, and what
+// would change it, also without a state of the trigger.
+func TestWhyNot(t *testing.T) {
+	s := triggerServer(t)
+	s.postEvents("signed_up early")
+	for id, spec := range map[string]string{
+		"no-project": `{"expr":"signed_up THEN (NOT project_created WITHIN 3 days)"}`,
+		"new-only":   `{"expr":"signed_up THEN (NOT project_created WITHIN 3 days)","backfill":"none"}`,
+		"in-time":    `{"expr":"signed_up THEN (paid WITHIN 1 ms)"}`,
+		"large":      `{"expr":"paid[n > 100]"}`,
+		"each":       `{"expr":"signed_up THEN paid","fire":"reset"}`,
+		"again":      `{"expr":"paid","backfill":"silent"}`,
+	} {
+		s.putTrigger(201, id, spec)
+	}
+	s.postEvents("signed_up ann", "project_created ann", "page_view bob", "page_view bob", "Signed_up bob", "project_created cid", "signed_up dan",
+		"paid eva", "signed_up fay", "paid fay", "paid fay", "login ann")
+	for _, c := range []struct{ trigger, entity, why, steps, others string }{
+		{"no-project", "gus", `there is no event of "gus"; it waits for signed_up`, "", ""},
+		{
+			"no-project", "ann", "signed_up at T begins it; project_created at T ends it: project_created must not come until T; it waits for signed_up",
+			"signed_up begins, project_created ends", "login 1",
+		},
+		{"no-project", "bob", "no event so far matters: the expression mentions none of its 3 events; it waits for signed_up", "", "page_view 2, Signed_up 1"},
+		{"no-project", "cid", "no event so far matters; project_created at T has no effect: the expression did not wait for it then; it waits for signed_up", "project_created none", ""},
+		{
+			"no-project", "dan", "signed_up at T begins it; it becomes true at T unless project_created comes before",
+			"signed_up begins", "",
+		},
+		{"no-project", "early", "signed_up at T begins it; it becomes true at T unless project_created comes before", "signed_up begins", ""},
+		{"new-only", "early", "no event so far matters; signed_up at T does not count: it is older than the trigger; it waits for signed_up", "signed_up too_old", ""},
+		{"in-time", "dan", "signed_up at T begins it; paid did not come until T; it waits for signed_up", "signed_up begins,  missed", ""},
+		{"large", "eva", "no event so far matters; paid at T does not count: its data does not match; it waits for paid[n > 100]", "paid not_matched", ""},
+		{
+			"each", "fay", "signed_up at T begins it; paid at T makes it true; it fired for T, and the message is to be delivered; it waits for signed_up",
+			"signed_up begins, paid true, paid none", "",
+		},
+		{"again", "eva", "paid at T makes it true; it fired for T, and the message is to be delivered; nothing: it has fired, and fires once", "paid true", ""},
+	} {
+		t.Run(c.trigger+" of "+c.entity, func(t *testing.T) {
+			var x api.Explanation
+			var steps, others []string
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("%s\nwant %s\nsteps %q, want %q; others %q, want %q; %+v", x.Why, c.why, steps, c.steps, others, c.others, x.History)
+				}
+			})
+			sebtest.Eventually(t, "the answer is right", func() bool { // firings are recorded later, and log time passes by records
+				x, steps, others = api.Explanation{}, nil, nil
+				s.must(200, s.get("/triggers/"+c.trigger+"/entities/"+c.entity), &x)
+				for _, one := range x.History.Steps {
+					steps = append(steps, one.Event+" "+cmp.Or(one.Skipped, one.Effect))
+				}
+				for _, one := range x.History.Others {
+					others = append(others, fmt.Sprint(one.Event, " ", one.Count))
+				}
+				return times.ReplaceAllString(x.Why, "T") == c.why && strings.Join(steps, ", ") == c.steps && strings.Join(others, ", ") == c.others
+			})
+			check.Equal(t, x.History.Unread, "")
+		})
+	}
+}
+
+// TestWhyNotOfManyEvents: the work for an entity is bounded, and the answer says so.
+func TestWhyNotOfManyEvents(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "once", `{"expr":"signed_up THEN paid"}`)
+	s.postEvents("signed_up ann")
+	lines := strings.Repeat(`{"event":"page_view","entity_id":"ann"}`+"\n", trigger.HistoryEventsMax+500)
+	s.must(201, s.event("", api.NDJSON, lines), nil)
+	var x api.Explanation
+	sebtest.Eventually(t, "the state is known", func() bool {
+		s.must(200, s.get("/triggers/once/entities/ann"), &x)
+		return x.Known && x.History.Unread != "key_index_behind"
+	})
+	h := x.History
+	if h.Unread != "too_many" || h.Events != trigger.HistoryEventsMax || len(h.Steps) != 0 || len(h.Others) != 1 || h.Others[0].Count != h.Events {
+		t.Errorf("%+v", h)
+	}
+	check.Equal(t, times.ReplaceAllString(x.Why, "T"), "only the newest 10000 events were read, since T; the expression mentions none of them; it waits for paid")
+}
+
+// TestWhyNotWithoutAKeyIndex: without one there is only the state.
+func TestWhyNotWithoutAKeyIndex(t *testing.T) {
+	s := triggerServer(t)
+	s.must(201, s.send("PUT", "/topic?topic-name=events", `{"settings":{"timestamp-type":"append"}}`), nil)
+	s.putTrigger(201, "once", `{"expr":"signed_up THEN paid"}`)
+	s.postEvents("signed_up ann")
+	var x api.Explanation
+	sebtest.Eventually(t, "the state is known", func() bool {
+		s.must(200, s.get("/triggers/once/entities/ann"), &x)
+		return x.Known
+	})
+	if x.History.Unread != "key_index_off" || x.Why != "the events of the entity are unknown, because the topic has no key index; it waits for paid" {
+		t.Errorf("%+v", x)
+	}
+}

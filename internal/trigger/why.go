@@ -1,0 +1,89 @@
+package trigger
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// Why says in words which event began the wait of an entity, what ended it or is missing, whether
+// the trigger fired, and what would change that.
+func (x *Explanation) Why(h *History) string {
+	parts := h.words(x.Entity)
+	if len(x.Firings) > 0 {
+		parts = append(parts, firingText(&x.Firings[0]))
+	}
+	return strings.Join(append(parts, x.Waits), "; ")
+}
+
+// words says what the events of the entity did.
+func (h *History) words(entity string) (parts []string) {
+	switch h.Unread {
+	case NotIndexed:
+		return []string{"the events of the entity are unknown, because the topic has no key index"}
+	case TopicMissing:
+		return nil // the state says so
+	case IndexBehind:
+		parts = append(parts, "the key index is behind, so that the newest events may be missing here")
+	case TooMany:
+		parts = append(parts, fmt.Sprintf("only the newest %d events were read, since %s", h.Events, explain.Time(h.Since)))
+	}
+	switch {
+	case h.Events == 0 && h.Unread == ReadAll:
+		parts = append(parts, fmt.Sprintf("there is no event of %q", entity))
+	case h.last == nil && h.idle == nil && h.Unread == TooMany:
+		parts = append(parts, "the expression mentions none of them")
+	case h.last == nil && h.idle == nil:
+		parts = append(parts, "no event so far matters: the expression mentions none of "+plural(h.Events, "event", "events"))
+	case h.last == nil && h.Unread != TooMany:
+		parts = append(parts, "no event so far matters", h.idle.Text())
+	case h.last == nil:
+		parts = append(parts, h.idle.Text())
+	default:
+		if h.first.Moment != h.last.Moment {
+			parts = append(parts, h.first.Text())
+		}
+		parts = append(parts, h.last.Text())
+		if h.idle != nil && h.idle.At >= h.last.At && h.idle.Skip != explain.Counted {
+			parts = append(parts, h.idle.Text())
+		}
+	}
+	return parts
+}
+
+// Text describes the step in words.
+func (s *Step) Text() string {
+	if s.Name == "" {
+		return s.Words()
+	}
+	return fmt.Sprintf("%s at %s %s", s.Name, explain.Time(s.At), s.Words())
+}
+
+// firingText describes the newest firing.
+func firingText(x *Firing) string {
+	text := "it fired for " + explain.Time(x.At)
+	switch x.State {
+	case rule.Historic:
+		return text + ", which was before the trigger existed: no message"
+	case rule.Suppressed:
+		return text + ", in the cooldown or while the trigger was paused: no message"
+	case rule.Carried:
+		return text + ", after an earlier version had fired: no message"
+	case rule.Dead:
+		return text + ", and the message was given up after its last attempt"
+	case rule.Delivered:
+		return text + ", and the message was delivered"
+	case rule.Retracted:
+		return text + ", and retracted that before the message was sent"
+	}
+	return text + ", and the message is to be delivered"
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "its 1 " + one
+	}
+	return fmt.Sprintf("its %d %s", n, many)
+}
