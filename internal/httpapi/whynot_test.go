@@ -24,6 +24,7 @@ func TestWhyNot(t *testing.T) {
 		"no-project": `{"expr":"signed_up THEN (NOT project_created WITHIN 3 days)"}`,
 		"new-only":   `{"expr":"signed_up THEN (NOT project_created WITHIN 3 days)","backfill":"none"}`,
 		"in-time":    `{"expr":"signed_up THEN (paid WITHIN 1 ms)"}`,
+		"fast":       `{"expr":"signed_up THEN (NOT paid WITHIN 1 ms)"}`,
 		"large":      `{"expr":"paid[n > 100]"}`,
 		"each":       `{"expr":"signed_up THEN paid","fire":"reset"}`,
 		"again":      `{"expr":"paid","backfill":"silent"}`,
@@ -31,7 +32,7 @@ func TestWhyNot(t *testing.T) {
 		s.putTrigger(201, id, spec)
 	}
 	s.postEvents("signed_up ann", "project_created ann", "page_view bob", "page_view bob", "Signed_up bob", "project_created cid", "signed_up dan",
-		"paid eva", "signed_up fay", "paid fay", "paid fay", "login ann")
+		"paid eva", "signed_up fay", "paid fay", "paid fay", "login ann", "login hal")
 	for _, c := range []struct{ trigger, entity, why, steps, others string }{
 		{"no-project", "gus", `there is no event of "gus"; it waits for signed_up`, "", ""},
 		{
@@ -46,6 +47,8 @@ func TestWhyNot(t *testing.T) {
 		},
 		{"no-project", "early", "signed_up at T begins it; it becomes true at T unless project_created comes before", "signed_up begins", ""},
 		{"new-only", "early", "no event so far matters; signed_up at T does not count: it is older than the trigger; it waits for signed_up", "signed_up too_old", ""},
+		{"fast", "dan", "signed_up at T begins it; it becomes true: paid did not come until T; it fired for T, and the message is to be delivered; nothing: it has fired, and fires once", "signed_up begins,  true", ""},
+		{"no-project", "hal", "no event so far matters: the expression does not mention its event; it waits for signed_up", "", "login 1"},
 		{"in-time", "dan", "signed_up at T begins it; paid did not come until T; it waits for signed_up", "signed_up begins,  missed", ""},
 		{"large", "eva", "no event so far matters; paid at T does not count: its data does not match; it waits for paid[n > 100]", "paid not_matched", ""},
 		{

@@ -36,7 +36,11 @@ func (h *History) words(entity string) (parts []string) {
 	case h.last == nil && h.idle == nil && h.Unread == TooMany:
 		parts = append(parts, "the expression mentions none of them")
 	case h.last == nil && h.idle == nil:
-		parts = append(parts, "no event so far matters: the expression mentions none of "+plural(h.Events, "event", "events"))
+		text := "no event so far matters: the expression does not mention its event"
+		if h.Events > 1 {
+			text = fmt.Sprintf("no event so far matters: the expression mentions none of its %d events", h.Events)
+		}
+		parts = append(parts, text)
 	case h.last == nil && h.Unread != TooMany:
 		parts = append(parts, "no event so far matters", h.idle.Text())
 	case h.last == nil:
@@ -56,7 +60,7 @@ func (h *History) words(entity string) (parts []string) {
 // Text describes the step in words.
 func (s *Step) Text() string {
 	if s.Name == "" {
-		return s.Words()
+		return strings.Replace(s.Words(), "makes it true", "it becomes true", 1)
 	}
 	return fmt.Sprintf("%s at %s %s", s.Name, explain.Time(s.At), s.Words())
 }
@@ -79,11 +83,4 @@ func firingText(x *Firing) string {
 		return text + ", and retracted that before the message was sent"
 	}
 	return text + ", and the message is to be delivered"
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "its 1 " + one
-	}
-	return fmt.Sprintf("its %d %s", n, many)
 }
