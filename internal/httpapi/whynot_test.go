@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -113,5 +115,29 @@ func TestWhyNotWithoutAKeyIndex(t *testing.T) {
 	})
 	if x.History.Unread != "key_index_off" || x.Why != "the events of the entity are unknown, because the topic has no key index; it waits for paid" {
 		t.Errorf("%+v", x)
+	}
+}
+
+// TestWhyNotNamesNoOtherEvents: events that the expression does not mention are in no step, also if
+// they are duplicates or older than the trigger. Their names need the right to read the topic.
+func TestWhyNotNamesNoOtherEvents(t *testing.T) {
+	s := triggerServer(t)
+	for range 2 {
+		s.must(201, s.event("", "", `{"event":"hidden","entity_id":"ann","id":"1"}`), nil)
+	}
+	s.putTrigger(201, "old", `{"expr":"paid"}`)
+	s.putTrigger(201, "new", `{"expr":"paid","backfill":"none"}`)
+	key := s.token("client", time.Time{}, permit(access.Read, access.Trigger, access.Any))
+	for _, id := range []string{"old", "new"} {
+		path, want := "/triggers/"+id+"/entities/ann", "no event so far matters: the expression mentions none of its 2 events; it waits for paid"
+		sebtest.Eventually(t, "the events are in the index", func() bool {
+			var x api.Explanation
+			s.must(200, s.get(path), &x)
+			return x.Why == want && len(x.History.Steps) == 0 && len(x.History.Others) == 1 && x.History.Others[0] == api.EventCount{Event: "hidden", Count: 2}
+		})
+		a := s.matrix("GET", path, "", "", authorization("Bearer "+key))
+		if a.status != 200 || strings.Contains(string(a.body), "hidden") {
+			t.Errorf("%s without the right to read the topic: %s", path, a)
+		}
 	}
 }

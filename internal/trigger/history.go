@@ -313,7 +313,9 @@ func (x *entityHistory) evaluate(ctx context.Context) error {
 	}
 	others := map[string]int{}
 	a, err := q.Answer(ctx, func(m explain.Moment) {
-		if m.Skip == explain.Unmentioned {
+		// An event that the expression does not mention can have another Skip, such as Repeated. Its
+		// name is for clients that may read the topic, so that it must not be in a step.
+		if m.Event >= 0 && !slices.Contains(x.rule.Names(), x.events[m.Event].Name) {
 			others[x.events[m.Event].Name]++
 			return
 		}
