@@ -141,3 +141,22 @@ func TestWhyNotNamesNoOtherEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestWhyNotOfLargeEvents: the data of the newest events that fit in memory is kept.
+func TestWhyNotOfLargeEvents(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "large", `{"expr":"paid[n > 100]"}`)
+	const events, size = 12, 250_000
+	for n := range events {
+		s.must(201, s.event("", "", fmt.Sprintf(`{"event":"paid","entity_id":"ann","data":{"n":%d,"text":%q}}`, n, strings.Repeat("x", size))), nil)
+	}
+	var x api.Explanation
+	sebtest.Eventually(t, "the events are in the index", func() bool {
+		s.must(200, s.get("/triggers/large/entities/ann"), &x)
+		n := len(x.History.Steps)
+		return n > 0 && *x.History.Steps[n-1].Offset == events-1
+	})
+	if fit := trigger.HistoryMemory / 2 / size; x.History.Unread != "too_many" || x.History.Events != fit || len(x.History.Steps) != fit {
+		t.Errorf("%+v", x.History)
+	}
+}

@@ -26,8 +26,10 @@ const (
 	// historyReads and historyWait bound the times of reading, and of waiting for the key index.
 	historyReads = 4 * time.Second
 	historyWait  = 2 * time.Second
-	// historyChunk is the number of events that are read in the order of the log before older ones are.
-	// Two events that are at most nearby records apart are read together, nearBytes at a time.
+	// historyFirst to historyChunk events are read in the order of the log before older ones are: more
+	// while that is fast. Two events that are at most nearby records apart are read together, nearBytes
+	// at a time.
+	historyFirst = 16
 	historyChunk = 500
 	nearby       = 1000
 	nearBytes    = 64 << 10
@@ -96,7 +98,9 @@ type entityHistory struct {
 	entity  string
 	events  []explain.Event // without names: not in the expression
 	offsets []int64         // of events
-	bytes   int
+	from    int             // index of the first event of the chunk
+	bytes   int             // of events
+	full    bool            // events were dropped
 }
 
 // History reads the events of an entity by the key index, the newest HistoryEventsMax at most, and
@@ -202,19 +206,26 @@ func (x *entityHistory) await(outer context.Context, spans []follow.Span) error 
 
 // read reads the events of entries, the newest first, as far as memory and time allow.
 func (x *entityHistory) read(ctx context.Context, entries []keyindex.Entry) error {
-	began, chunk := time.Now(), []keyindex.Entry(nil)
-	for rest := entries; len(rest) > 0; rest = rest[len(chunk):] {
-		if x.bytes > HistoryMemory/2 || len(x.events) > 0 && time.Since(began) > historyReads {
+	began, size := time.Now(), historyFirst
+	for rest := entries; len(rest) > 0; {
+		if x.full || len(x.events) > 0 && time.Since(began) > historyReads {
 			x.Unread = TooMany
 			break
 		}
-		chunk = rest[:min(len(rest), historyChunk)]
-		from := len(x.events)
+		from, start := len(x.events), time.Now()
+		chunk := rest[:min(len(rest), size)]
+		rest, x.from = rest[len(chunk):], from
 		if err := x.readChunk(ctx, chunk); err != nil {
 			return err
 		}
 		slices.Reverse(x.events[from:])
 		slices.Reverse(x.offsets[from:])
+		if time.Since(start) < historyReads/8 {
+			size = min(2*size, historyChunk)
+		}
+	}
+	if x.full {
+		x.Unread = TooMany
 	}
 	slices.Reverse(x.events)
 	slices.Reverse(x.offsets)
@@ -290,7 +301,7 @@ func (x *entityHistory) take(b *follow.Batches, left []keyindex.Entry) ([]keyind
 	return left, nil
 }
 
-// add adds an event of the entity.
+// add adds an event of the entity. Without memory for it, the oldest ones of the chunk are dropped.
 func (x *entityHistory) add(rec *record.Record) {
 	ev, err := rule.ParseEvent(rec.Key, rec.Value)
 	if err != nil {
@@ -300,9 +311,16 @@ func (x *entityHistory) add(rec *record.Record) {
 	if slices.Contains(x.rule.Names(), ev.Name) {
 		e.Data = ev.Data
 	}
-	x.bytes += len(e.Name) + len(e.ID) + len(e.Data)
+	x.bytes += bytesOf(&e)
 	x.events, x.offsets = append(x.events, e), append(x.offsets, rec.Offset)
+	for x.bytes > HistoryMemory/2 && len(x.events) > max(x.from, 1) {
+		x.bytes, x.full = x.bytes-bytesOf(&x.events[x.from]), true
+		x.events, x.offsets = slices.Delete(x.events, x.from, x.from+1), slices.Delete(x.offsets, x.from, x.from+1)
+	}
 }
+
+// bytesOf returns the size of an event's texts.
+func bytesOf(e *explain.Event) int { return len(e.Name) + len(e.ID) + len(e.Data) }
 
 // evaluate applies the events to the expression.
 func (x *entityHistory) evaluate(ctx context.Context) error {
