@@ -215,7 +215,7 @@ type Explanation struct {
 // EntityHistory is what the events of an entity did to the expression of a trigger. All are of one
 // partition.
 type EntityHistory struct {
-	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic or too_many;
+	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic, too_many or trimmed;
 	// "": none is.
 	Unread    string     `json:"unread,omitempty"`
 	Events    int        `json:"events"`              // that were read, at most 10,000: the newest

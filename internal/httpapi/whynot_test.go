@@ -160,3 +160,30 @@ func TestWhyNotOfLargeEvents(t *testing.T) {
 		t.Errorf("%+v", x.History)
 	}
 }
+
+// TestWhyNotAfterATrim: the answer does not claim that an event had no effect because the log lacks
+// the one before.
+func TestWhyNotAfterATrim(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "once", `{"expr":"signed_up THEN paid"}`)
+	s.postEvents("signed_up ann", "signed_up bob")
+	s.must(200, s.send("POST", "/topic/trim?topic-name=events&partition=0&offset=2", ""), nil)
+	s.postEvents("paid ann", "page_view cid")
+	const missing = "older events were deleted from the topic, so that some may be missing here; "
+	for entity, want := range map[string]string{
+		"ann": missing + "paid at T has no effect: the expression did not wait for it then; it fired for T, and ",
+		"bob": missing + `no event of "bob" was found; it waits for paid`,
+		"cid": missing + "the expression mentions none of the others; it waits for signed_up",
+	} {
+		var x api.Explanation
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("%s: %s, want %s", entity, x.Why, want)
+			}
+		})
+		sebtest.Eventually(t, "the answer is right", func() bool {
+			s.must(200, s.get("/triggers/once/entities/"+entity), &x)
+			return strings.HasPrefix(times.ReplaceAllString(x.Why, "T"), want) && x.History.Unread == "trimmed"
+		})
+	}
+}

@@ -55,6 +55,7 @@ const (
 	IndexBehind  Unread = "key_index_behind" // the index lacks the newest events
 	TopicMissing Unread = "unknown_topic"    // the topic was deleted
 	TooMany      Unread = "too_many"         // there are older events
+	Trimmed      Unread = "trimmed"          // older events were deleted from the topic: maybe of the entity
 )
 
 // History is what the events of an entity did to the expression of a trigger, from the log. It does
@@ -101,6 +102,7 @@ type entityHistory struct {
 	from    int             // index of the first event of the chunk
 	bytes   int             // of events
 	full    bool            // events were dropped
+	erased  bool            // there is a tombstone before the events
 }
 
 // History reads the events of an entity by the key index, the newest HistoryEventsMax at most, and
@@ -138,6 +140,9 @@ func (e *Engine) History(ctx context.Context, trigger, entity string) (*History,
 	if err := x.read(ctx, entries); err != nil {
 		return nil, err
 	}
+	if x.Unread == ReadAll && !x.erased && slices.ContainsFunc(at.Topics[0], func(s follow.Span) bool { return s.Start > 0 }) {
+		x.Unread = Trimmed
+	}
 	return x.History, x.evaluate(ctx)
 }
 
@@ -168,6 +173,7 @@ func (x *entityHistory) find(ctx context.Context, spans []follow.Span) (all []ke
 			case len(all) > 0 && one.Partition != all[0].Partition:
 				x.Elsewhere = true
 			case one.Deleted: // the events before were erased
+				x.erased = true
 				return all, nil
 			default:
 				x.Partition = one.Partition

@@ -27,12 +27,19 @@ func (h *History) words(entity string) (parts []string) {
 		return nil // the state says so
 	case IndexBehind:
 		parts = append(parts, "the key index is behind, so that the newest events may be missing here")
+	case Trimmed:
+		parts = append(parts, "older events were deleted from the topic, so that some may be missing here")
 	case TooMany:
 		parts = append(parts, fmt.Sprintf("only the newest %d events were read, since %s", h.Events, explain.Time(h.Since)))
 	}
+	partly := h.Unread == TooMany || h.Unread == Trimmed
 	switch {
 	case h.Events == 0 && h.Unread == ReadAll:
 		parts = append(parts, fmt.Sprintf("there is no event of %q", entity))
+	case h.Events == 0:
+		parts = append(parts, fmt.Sprintf("no event of %q was found", entity))
+	case h.last == nil && h.idle == nil && h.Unread == Trimmed:
+		parts = append(parts, "the expression mentions none of the others")
 	case h.last == nil && h.idle == nil && h.Unread == TooMany:
 		parts = append(parts, "the expression mentions none of them")
 	case h.last == nil && h.idle == nil:
@@ -41,7 +48,7 @@ func (h *History) words(entity string) (parts []string) {
 			text = fmt.Sprintf("no event so far matters: the expression mentions none of its %d events", h.Events)
 		}
 		parts = append(parts, text)
-	case h.last == nil && h.Unread != TooMany:
+	case h.last == nil && !partly:
 		parts = append(parts, "no event so far matters", h.idle.Text())
 	case h.last == nil:
 		parts = append(parts, h.idle.Text())
