@@ -254,7 +254,7 @@ async function fire(t, mail) {
   await t.open("#/triggers/first-project/entities/ada");
   const explained = (await t.api("GET", "/triggers/first-project/entities/ada")).json;
   t.equal(Math.round((Date.parse(explained.next) - Date.now()) / day * 10), 30, "when the mail is due");
-  await t.page.getByText(explained.waits, { exact: true }).waitFor();
+  await t.page.getByRole("main").getByText(explained.why, { exact: true }).waitFor();
   await t.page.getByRole("row").filter({ hasText: "project_created" }).waitFor();
   await mail.got("abandoned-cart");
   await mail.got("first-project-again");

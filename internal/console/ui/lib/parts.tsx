@@ -55,6 +55,9 @@ export function Facts({ facts }: { facts: readonly (readonly [term: string, valu
   return <dl class="facts">{facts.map(fact => fact && fact[1] !== undefined && <><dt>{fact[0]}</dt><dd>{fact[1]}</dd></>)}</dl>;
 }
 
+/** Listed joins parts of a sentence with commas. */
+export function Listed({ of }: { of: readonly ComponentChildren[] }) { return <>{of.map((one, i) => <>{i > 0 && ", "}{one}</>)}</>; }
+
 /** Got shows what was loaded: its error, and its data, which stays while it is loaded again. Before, it says what loads. */
 export function Got<T>({ of, what, children }: { of: Loaded<T>; what?: string; children: (data: T) => ComponentChildren }) {
   return <><Failure error={of.error} />{of.data ? children(of.data) : !of.error && <Loading what={what} />}</>;
@@ -114,14 +117,12 @@ export function Time({ label, hint = "In your time zone", error, value, onValue 
 /** Column of a Table. num aligns numbers; a cell of `line` is one line, cut to the width of this class. */
 export interface Column<T> { name: string; cell: (row: T) => ComponentChildren; num?: boolean; wide?: boolean; line?: string }
 
-/** shownRows is how many rows of a long table are shown at first. */
-const shownRows = 200;
-
-/** Table shows rows; of long lists the first 200, and more on demand. */
-export function Table<T>({ caption, rows, columns, keyOf, selected }: {
-  caption: string; rows: readonly T[]; columns: readonly Column<T>[]; keyOf: (row: T) => string; selected?: (row: T) => boolean;
+/** Table shows rows; of long lists the `first`, and more on demand. Without rows it is what `empty` says, if that is given. */
+export function Table<T>({ caption, rows, columns, keyOf, selected, empty, first = 200 }: {
+  caption: string; rows: readonly T[]; columns: readonly Column<T>[]; keyOf: (row: T) => string; selected?: (row: T) => boolean; empty?: ComponentChildren; first?: number;
 }) {
-  const [shown, show] = useState(shownRows);
+  const [shown, show] = useState(first);
+  if (!rows.length && empty) return <Empty>{empty}</Empty>;
   return <div class="scroll" role="region" aria-label={`Table: ${caption}`} tabIndex={0}>
     <table>
       <caption class="unseen">{caption}</caption>
@@ -135,12 +136,12 @@ export function Table<T>({ caption, rows, columns, keyOf, selected }: {
 }
 
 /** When shows a time of the log: local, with UTC as the tooltip. */
-export function When({ t }: { t?: string | number }) {
-  return t || t === 0 ? <time dateTime={utcTime(t)} title={utcTime(t) + " (UTC)"}>{localTime(t)}</time> : <>–</>;
+export function When({ t, none = "–" }: { t?: string | number | null; none?: string }) {
+  return t || t === 0 ? <time dateTime={utcTime(t)} title={utcTime(t) + " (UTC)"}>{localTime(t)}</time> : <>{none}</>;
 }
 
 /** Ago shows how long ago a time was or will be, with the time as the tooltip. */
-export function Ago({ t, none = "–" }: { t?: string; none?: string }) {
+export function Ago({ t, none = "–" }: { t?: string | null; none?: string }) {
   return t ? <time dateTime={t} title={`${localTime(t)} (${utcTime(t)})`}>{fromNow(t, now())}</time> : <>{none}</>;
 }
 

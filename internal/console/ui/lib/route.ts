@@ -21,17 +21,10 @@ function read(): Route {
 export const route = new State(read());
 addEventListener("hashchange", () => { route.value = read(); });
 
-/** to returns the address of a page, for a link: to("topics", name). */
-export function to(...path: string[]): string {
-  return "#/" + path.map(encodeURIComponent).join("/");
-}
-
-/** withQuery adds parameters to an address; undefined and empty ones are left out. */
-export function withQuery(address: string, query: Record<string, string | undefined>): string {
-  const q = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value) q.set(name, value);
-  const text = q.toString();
-  return text ? `${address}?${text}` : address;
+/** to returns the address of a page, for a link: to("topics", name, { from: "key" }). Undefined and empty parameters are left out. */
+export function to(...path: (string | Record<string, string | undefined>)[]): string {
+  const last = path.at(-1), query = typeof last === "object" ? Object.entries(last).filter(([, value]) => value) : [];
+  return "#/" + path.filter(p => typeof p === "string").map(encodeURIComponent).join("/") + (query.length ? "?" + new URLSearchParams(query as string[][]) : "");
 }
 
 /** go opens an address. */
@@ -46,5 +39,5 @@ export function replace(address: string) {
 /** choose changes parameters of the present address without a new entry in the browser's history. */
 export function choose(change: Record<string, string | undefined>) {
   const { path, query } = route.value;
-  replace(withQuery(to(...path), { ...query, ...change }));
+  replace(to(...path, { ...query, ...change }));
 }

@@ -5,7 +5,7 @@ import { at, call } from "../lib/api";
 import { count, plural } from "../lib/format";
 import { useAction, useLoad } from "../lib/load";
 import { announce, Button, Card, Choice, Facts, Failure, Got, Note, Page, Text, Time, When } from "../lib/parts";
-import { choose, route, to, withQuery } from "../lib/route";
+import { choose, route, to } from "../lib/route";
 import { may, session } from "../lib/session";
 import { TriggerTabs } from "./triggers";
 import { fires } from "./triggers/builder/settings";
@@ -66,7 +66,7 @@ function Form({ of: t }: { of: Partial<Trigger> }) {
     {stopped && <Note>Cancelled. The broker stopped reading, and there is no result.</Note>}
     <Failure error={action.error} />
     {result && <Outcome of={result} trigger={q.trigger} />}
-    {result && may("write", "trigger") && !q.trigger && <p><a class="button" href={withQuery(to("triggers"), { edit: "yes", expr: draft.expr, topic: draft.topic, fire: draft.fire, cooldown: draft.cooldown })}>Make this trigger</a></p>}
+    {result && may("write", "trigger") && !q.trigger && <p><a class="button" href={to("triggers", { edit: "yes", expr: draft.expr, topic: draft.topic, fire: draft.fire, cooldown: draft.cooldown })}>Make this trigger</a></p>}
   </>;
 }
 

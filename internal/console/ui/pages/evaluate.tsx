@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { call, parse } from "../lib/api";
 import { useAction } from "../lib/load";
-import { announce, Button, Card, Facts, Failure, Field, Note, Page, Time, When } from "../lib/parts";
-import { choose, route, to, withQuery } from "../lib/route";
+import { announce, Button, Card, Facts, Failure, Field, Listed, Note, Page, Time, When } from "../lib/parts";
+import { choose, route, to } from "../lib/route";
 import { may } from "../lib/session";
 import { TriggerTabs } from "./triggers";
 import { ExpressionField, exprOf, Steps, Value } from "./triggers/parts";
@@ -53,8 +53,8 @@ export function Evaluate(_: { path: string[] }) {
     </Card></form>
     <Failure error={action.error} />
     {answer && <Shown {...answer} />}
-    {answer && <p class="actions">{may("write", "trigger") && <><a class="button" href={withQuery(to("dry-run"), { expr: draft.expr })}>Try on past events</a>
-      <a class="button" href={withQuery(to("triggers"), { edit: "yes", expr: draft.expr })}>Make this trigger</a></>}</p>}
+    {answer && <p class="actions">{may("write", "trigger") && <><a class="button" href={to("dry-run", { expr: draft.expr })}>Try on past events</a>
+      <a class="button" href={to("triggers", { edit: "yes", expr: draft.expr })}>Make this trigger</a></>}</p>}
   </Page>;
 }
 
@@ -64,8 +64,8 @@ function Shown({ of: a, events }: { of: Answer; events: { event?: string }[] }) 
     <Card title="Answer"><Facts facts={[
       ["Expression is", <Value of={a.value ? "true" : a.pending ? "pending" : "false"} />],
       ["Why", a.why],
-      ["Changes by time", a.next ? <When t={a.next} /> : "no"],
-      a.witness.length > 0 && ["Matched events", a.witness.map((w, i) => <>{i > 0 && ", "}{named(w)}</>)],
+      ["Changes by time", <When t={a.next} none="no" />],
+      a.witness.length > 0 && ["Matched events", <Listed of={a.witness.map(named)} />],
     ]} /></Card>
     {a.steps && <Card title="Step by step">
       {a.truncated && <Note kind="warn">There are more steps than shown.</Note>}

@@ -4,17 +4,17 @@ import { useState } from "preact/hooks";
 import { at, call } from "../lib/api";
 import { count, seconds } from "../lib/format";
 import { useGet } from "../lib/load";
-import { ActButton, Button, Card, Choice, Empty, Facts, Got, Page, Text, When } from "../lib/parts";
-import { go, route, to, withQuery } from "../lib/route";
+import { ActButton, Button, Card, Choice, Facts, Got, Page, Text, When } from "../lib/parts";
+import { go, route, to } from "../lib/route";
 import { may } from "../lib/session";
-import { causeOf, Events, FiringsTable, FiringState, states } from "./triggers/parts";
+import { causeOf, EntityOf, Events, FiringsTable, FiringState, states } from "./triggers/parts";
 import type { Firing, Firings as Answer } from "./triggers/types";
 
 export function Firings({ path: [id] }: { path: string[] }) { return id === undefined ? <List /> : <One key={id} id={id} />; }
 
 function List() {
   const { trigger = "", entity = "", state = "", order = "newest", cursor } = route.value.query, newest = order === "newest";
-  const page = (change: Record<string, string | undefined>) => withQuery(to("firings"), { trigger, entity, state, order: newest ? undefined : order, ...change });
+  const page = (change: Record<string, string | undefined>) => to("firings", { trigger, entity, state, order: newest ? undefined : order, ...change });
   // Only the first page changes by itself.
   const list = useGet<Answer>("/firings", { trigger, entity, state, order, [newest ? "before" : "after"]: cursor }, cursor === undefined ? 5000 : undefined);
   return <Page title="Firings" lead="What triggers found, and whether it was delivered.">
@@ -22,8 +22,8 @@ function List() {
       <a href={page({ state: s })} aria-current={s === state ? "page" : undefined} key={s}>{name}</a>)}</nav>
     <Filter key={trigger + "/" + entity} />
     <Got of={list}>{({ firings, next }) => <>
-      {firings.length > 0 ? <FiringsTable trigger rows={firings} caption="Firings" />
-        : <Empty>{next != null ? "None among the firings looked at so far; there are more." : trigger || entity || state ? "No firing matches." : "Nothing has fired yet."}</Empty>}
+      <FiringsTable trigger rows={firings} caption="Firings"
+        empty={next != null ? "None among the firings looked at so far; there are more." : trigger || entity || state ? "No firing matches." : "Nothing has fired yet."} />
       <div class="actions">
         {cursor !== undefined && <a class="button" href={page({})}>{newest ? "Newest" : "Oldest"}</a>}
         {next != null && <a class="button" href={page({ cursor: String(next) })}>{newest ? "Older" : "Newer"}</a>}
@@ -35,7 +35,7 @@ function List() {
 /** Filter has the choices of the list. Names are taken over with Enter or the button. */
 function Filter() {
   const query = route.value.query, [draft, set] = useState({ trigger: query.trigger ?? "", entity: query.entity ?? "" });
-  const show = (change: Record<string, string>) => go(withQuery(to("firings"), { ...query, ...draft, cursor: undefined, ...change }));
+  const show = (change: Record<string, string>) => go(to("firings", { ...query, ...draft, cursor: undefined, ...change }));
   return <form onSubmit={() => show({})}><div class="row">
     <Text label="Trigger" value={draft.trigger} onValue={v => set({ ...draft, trigger: v })} />
     <Text label="Entity" value={draft.entity} onValue={v => set({ ...draft, entity: v })} />
@@ -52,10 +52,10 @@ function One({ id }: { id: string }) {
     <Got of={firing}>{f => <>
       <Card title="Firing" actions={<FiringState of={f} />}><Facts facts={[
         ["Trigger", <><a href={to("triggers", f.trigger)}>{f.trigger}</a>, version {f.version}</>],
-        ["Entity", <a href={to("triggers", f.trigger, "entities", f.entity)}><bdi>{f.entity}</bdi></a>],
+        ["Entity", <EntityOf of={f} />],
         ["Became true", <When t={f.at} />],
         ["Cause", causeOf(f.cause)],
-        ["In the log", f.recorded_at ? <When t={f.recorded_at} /> : "no"],
+        ["In the log", <When t={f.recorded_at} none="no" />],
         f.retracted_at && ["No longer true", <When t={f.retracted_at} />],
         ["State", states[f.state] ?? f.state],
         ["ID", <code>{f.id}</code>],

@@ -5,7 +5,6 @@ import { later } from "../lib/later";
 import { Empty, Page } from "../lib/parts";
 import { to } from "../lib/route";
 import { Overview } from "./overview";
-import { Topics } from "./topics";
 
 /** PageEntry is a page. It is in the bar if it has a name and the client has one of the rights that it needs. */
 export interface PageEntry {
@@ -17,7 +16,7 @@ export interface PageEntry {
 
 export const pages: readonly PageEntry[] = [
   { path: "overview", name: "Overview", view: Overview },
-  { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: Topics },
+  { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: later("Topics") },
   { path: "groups", name: "Groups", needs: [["describe", "group"]], view: later("Groups") },
   { path: "triggers", name: "Triggers", needs: [["read", "trigger"]], view: later("Triggers") },
   { path: "dry-run", view: later("DryRun") },

@@ -1,12 +1,15 @@
 // One topic. Its parts are tabs: #/topics/NAME/PATH.
 
 import type { ComponentType } from "preact";
-import { later } from "../lib/later";
 import { useLoad, type Loaded } from "../lib/load";
 import { Failure, Page, Tabs } from "../lib/parts";
 import { to } from "../lib/route";
 import { may } from "../lib/session";
 import { topicOf, type Topic as Info } from "../lib/topics";
+import { Keys } from "./records/keys";
+import { Live } from "./records/live";
+import { Produce } from "./records/produce";
+import { Records } from "./records/records";
 import { DeleteTopic } from "./topics/delete";
 import { TopicGroups } from "./topics/groups";
 import { Partitions } from "./topics/partitions";
@@ -21,10 +24,10 @@ export interface Tab {
 }
 
 export const tabs: readonly Tab[] = [
-  { path: "records", name: "Records", needs: ["read", "topic"], view: later("Records") },
-  { path: "live", name: "Live", needs: ["read", "topic"], view: later("Live") },
-  { path: "keys", name: "Keys", needs: ["read", "topic"], view: later("Keys") },
-  { path: "produce", name: "Produce", needs: ["write", "topic"], view: later("Produce") },
+  { path: "records", name: "Records", needs: ["read", "topic"], view: Records },
+  { path: "live", name: "Live", needs: ["read", "topic"], view: Live },
+  { path: "keys", name: "Keys", needs: ["read", "topic"], view: Keys },
+  { path: "produce", name: "Produce", needs: ["write", "topic"], view: Produce },
   { path: "partitions", name: "Partitions", view: Partitions },
   { path: "settings", name: "Settings", view: Settings },
   { path: "groups", name: "Groups", needs: ["describe", "group"], view: TopicGroups },

@@ -35,14 +35,14 @@ function List() {
     <Got of={all}>{topics => !topics.length ? <None /> : <div class="card">
       <div class="row filter"><Text label="Filter by name" value={filter} onValue={v => choose({ filter: v })} />
         <p role="status">{filter ? `${count(rows.length)} of ${plural(topics.length, "topic")}` : plural(topics.length, "topic")}</p></div>
-      {!rows.length ? <Empty>No topic has this in its name.</Empty> : <Table caption="Topics" rows={rows} keyOf={t => t.name} columns={[
+      <Table caption="Topics" rows={rows} empty="No topic has this in its name." keyOf={t => t.name} columns={[
         { name: "Name", wide: true, cell: t => <a href={to("topics", t.name)}>{t.name}</a> },
         { name: "Partitions", num: true, cell: t => count(t.partitions.length) },
         { name: "Records", num: true, cell: t => count(sum(t.partitions.map(p => p.records))) },
         { name: "Size", num: true, cell: t => bytes(sum(t.partitions.map(p => p.bytes))) },
         { name: "Last write", cell: t => <When t={lastWrite(t)} /> },
         { name: "Policy", cell: t => <span class="nowrap">{t.settings["cleanup-policy"] ?? "delete"}</span> },
-      ]} />}
+      ]} />
     </div>}</Got>
     {creating && <Create onClose={() => create(false)} />}
   </Page>;

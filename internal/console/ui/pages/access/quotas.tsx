@@ -5,7 +5,7 @@ import { at, call, type Int } from "../../lib/api";
 import { principal, whole } from "../../lib/check";
 import { bytes, count } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
-import { Act, announce, Button, Card, Empty, Failure, Got, Table, Text } from "../../lib/parts";
+import { Act, announce, Button, Card, Failure, Got, Table, Text } from "../../lib/parts";
 import { mayChange } from "./index";
 
 /** Quota is the limits of a principal per second (api.Quota). */
@@ -30,8 +30,8 @@ export function Quotas() {
   return <>
     {change && <SetQuota key={edited?.principal ?? ""} quota={edited} onSet={() => { edit(undefined); list.reload(); }} />}
     <Card title="Quotas">
-      <Got of={list}>{({ quotas }) => !quotas.length ? <Empty>There are no quotas: each client may use what the broker has.</Empty> :
-        <Table caption="Quotas" rows={quotas} keyOf={q => q.principal} columns={[
+      <Got of={list}>{({ quotas }) =>
+        <Table caption="Quotas" rows={quotas} empty="There are no quotas: each client may use what the broker has." keyOf={q => q.principal} columns={[
           { name: "Principal", cell: q => q.principal === "*" ? "everyone without a quota of their own" : <bdi>{q.principal}</bdi> },
           { name: "Sent to the broker", num: true, cell: q => q.produce_bytes ? bytes(q.produce_bytes) + "/s" : "no limit" },
           { name: "Read from the broker", num: true, cell: q => q.fetch_bytes ? bytes(q.fetch_bytes) + "/s" : "no limit" },

@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call, now } from "../../lib/api";
 import { fromNow } from "../../lib/format";
-import { useAction, useGet } from "../../lib/load";
-import { Act, Ago, announce, Button, Card, Chip, Choice, Copied, Dialog, Empty, Facts, Failure, Got, Note, Page, Table, When } from "../../lib/parts";
+import { useGet } from "../../lib/load";
+import { Act, Ago, Button, Card, Chip, Choice, Copied, Facts, Got, Note, Page, Table, When } from "../../lib/parts";
 import { go, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { mayChange } from "./index";
@@ -40,8 +40,8 @@ function isOwn(id: string): boolean { return id === session.value!.principal; }
 export function Tokens() {
   const list = useGet<{ tokens: Token[] }>("/tokens", {}, 30_000);
   return <Card title="Tokens and users" actions={mayChange() && <a class="button" href={to("access", "new")}>Create a token</a>}>
-    <Got of={list}>{({ tokens }) => !tokens.length ? <NoTokens /> :
-      <Table caption="Tokens and users" rows={tokens} keyOf={t => t.id} columns={[
+    <Got of={list}>{({ tokens }) =>
+      <Table caption="Tokens and users" rows={tokens} empty={<NoTokens />} keyOf={t => t.id} columns={[
         { name: "Name", wide: true, cell: t => <><a href={to("access", "tokens", t.id)}><bdi>{t.id}</bdi></a>{isOwn(t.id) && <> <Chip>this session</Chip></>}</> },
         { name: "May", wide: true, cell: t => <bdi>{summary(t.rules, session.value!.events_topic)}</bdi> },
         { name: "State", cell: t => <State t={t} /> },
@@ -53,8 +53,8 @@ export function Tokens() {
 }
 
 function NoTokens() {
-  return <Empty>There are no tokens: every client has the root key. {mayChange() ? <><a href={to("access", "new")}>Create a token</a> for each service and person.</>
-    : may("describe", "cluster") ? "" : "This session has the rights of a certificate."}</Empty>;
+  return <>There are no tokens: every client has the root key. {mayChange() ? <><a href={to("access", "new")}>Create a token</a> for each service and person.</>
+    : may("describe", "cluster") ? "" : "This session has the rights of a certificate."}</>;
 }
 
 /** Shown shows a secret. It is not kept anywhere. */
@@ -81,7 +81,7 @@ export function TokenPage({ id }: { id: string }) {
       <Validity t={t} />
       <Card title={`${id} may`}>
         {t.rules.length ? <ul>{t.rules.map(r => <li key={ruleKey(r)}>{r.deny && <b>not </b>}<bdi>{deed(r)}</bdi></li>)}</ul> : <p>Nothing. Rules for everyone may give it rights.</p>}
-        {may("describe", "cluster") && <p><a href={to("access", "rules") + `?principal=${encodeURIComponent(id)}`}>Its rules</a></p>}
+        {may("describe", "cluster") && <p><a href={to("access", "rules", { principal: id })}>Its rules</a></p>}
       </Card>
       {asked === "rotate" && <Rotate id={id} onClose={() => ask("")} onMade={m => { ask(""); setMade(m); token.reload(); }} />}
       {asked === "revoke" && <Revoke t={t} onClose={() => ask("")} />}
@@ -106,16 +106,12 @@ function Validity({ t }: { t: Token }) {
 }
 
 function Rotate({ id, onClose, onMade }: { id: string; onClose: () => void; onMade: (made: Created) => void }) {
-  const [overlap, setOverlap] = useState("24h"), action = useAction();
-  return <Dialog title={`Rotate ${id}`} onClose={onClose}>
-    <form onSubmit={() => action.run(async () => { onMade(await call<Created>("POST", at`/tokens/${id}/rotate`, { query: { overlap } })); announce("There is a new secret"); })}>
-      <p>A second secret is made. Both are valid during the overlap, so that clients can change to the new one.</p>
-      <Choice label="Overlap" value={overlap} onValue={setOverlap} options={[...(isOwn(id) ? [] : [["0s", "none: the present secret ends at once"] as const]), ["1h", "1 hour"], ["24h", "24 hours"], ["168h", "7 days"]]} />
-      {isOwn(id) && <Note kind="warn">This session uses the present secret, and ends with it. Store the new one, and log in with it.</Note>}
-      <Failure error={action.error} />
-      <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Rotate</Button><Button onClick={onClose}>Cancel</Button></div>
-    </form>
-  </Dialog>;
+  const [overlap, setOverlap] = useState("24h");
+  return <Act title={`Rotate ${id}`} action="Rotate" act={async () => onMade(await call<Created>("POST", at`/tokens/${id}/rotate`, { query: { overlap } }))} said="There is a new secret" onClose={onClose}>
+    <p>A second secret is made. Both are valid during the overlap, so that clients can change to the new one.</p>
+    <Choice label="Overlap" value={overlap} onValue={setOverlap} options={[...(isOwn(id) ? [] : [["0s", "none: the present secret ends at once"] as const]), ["1h", "1 hour"], ["24h", "24 hours"], ["168h", "7 days"]]} />
+    {isOwn(id) && <Note kind="warn">This session uses the present secret, and ends with it. Store the new one, and log in with it.</Note>}
+  </Act>;
 }
 
 function Revoke({ t, onClose }: { t: Token; onClose: () => void }) {

@@ -4,7 +4,7 @@ import { call, type Int, Problem } from "../../lib/api";
 import { count, plural } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { ActButton, Card, Chip, Empty, Failure, Got, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
-import { choose, go, route, to, withQuery } from "../../lib/route";
+import { choose, go, route, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { Reset } from "./reset";
 
@@ -73,7 +73,7 @@ function List() {
 function One({ name }: { name: string }) {
   const group = useLoad(signal => loadGroup(name, signal), [], 5000), g = group.data;
   return <Page title={name} lead={<a href={to("groups")}>All groups</a>} actions={<>
-    {may("read", "group") && !session.value!.read_only && <a class="button" href={withQuery(to("groups", name, "reset"), { topic: g?.offsets[0]?.topic })}>Reset offsets</a>}
+    {may("read", "group") && !session.value!.read_only && <a class="button" href={to("groups", name, "reset", { topic: g?.offsets[0]?.topic })}>Reset offsets</a>}
     {g?.offsets.length && may("delete", "group") ? <Delete name={name} of={g} /> : null}
   </>}>
     <Failure error={group.error} />
@@ -84,16 +84,16 @@ function One({ name }: { name: string }) {
 
 function Offsets({ of: g }: { of: Group }) {
   return <Card title={`Lag by partition: ${count(g.lag)} in all`}>
-    {g.offsets.length ? <Table caption="Offsets" rows={g.offsets} keyOf={o => `${o.topic}/${o.partition}`} columns={[
+    <Table caption="Offsets" rows={g.offsets} empty="The group has no committed offsets in topics that you may see. Its members read from where their own settings say." keyOf={o => `${o.topic}/${o.partition}`} columns={[
       { name: "Topic", cell: o => <a href={to("topics", o.topic)}>{o.topic}</a> },
       { name: "Partition", cell: o => o.partition, num: true },
-      { name: "Committed", cell: o => <a href={withQuery(to("topics", o.topic, "records"), { from: "offset", at: String(o.offset), partition: String(o.partition) })}>{count(o.offset)}</a>, num: true },
+      { name: "Committed", cell: o => <a href={to("topics", o.topic, "records", { from: "offset", at: String(o.offset), partition: String(o.partition) })}>{count(o.offset)}</a>, num: true },
       { name: "Start", cell: o => count(o.start_offset), num: true },
       { name: "End", cell: o => count(o.next_offset), num: true },
       { name: "Lag", cell: o => count(o.lag), num: true },
       { name: "Committed at", cell: o => <When t={o.committed_at} /> },
       ...(g.offsets.some(o => o.metadata) ? [{ name: "Metadata", cell: (o: Offset) => <bdi>{o.metadata}</bdi> }] : []),
-    ]} /> : <Empty>The group has no committed offsets in topics that you may see. Its members read from where their own settings say.</Empty>}
+    ]} />
   </Card>;
 }
 

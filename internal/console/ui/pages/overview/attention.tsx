@@ -2,7 +2,7 @@
 
 import { bytes, count, plural, seconds } from "../../lib/format";
 import { Card } from "../../lib/parts";
-import { to, withQuery } from "../../lib/route";
+import { to } from "../../lib/route";
 import type { Group, Status, Trigger } from "../../lib/status";
 
 /** Item is a sentence with the address and name of a page. */
@@ -45,7 +45,7 @@ function ofTriggers(triggers: readonly Trigger[]): Item[] {
     const n = t.firings?.states.dead ?? 0;
     return [
       ...t.blocked ? [{ text: `Deliveries of trigger ${t.id} wait: ${t.blocked}.`, href: to("triggers", t.id), link: "Trigger" }] : [],
-      ...n ? [{ text: `Trigger ${t.id}: ${plural(n, "delivery was", "deliveries were")} given up.`, href: withQuery(to("firings"), { trigger: t.id, state: "dead" }), link: "Firings" }] : [],
+      ...n ? [{ text: `Trigger ${t.id}: ${plural(n, "delivery was", "deliveries were")} given up.`, href: to("firings", { trigger: t.id, state: "dead" }), link: "Firings" }] : [],
     ];
   });
 }

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { bytes, count, plural, seconds } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { Button, Chip, Empty, Got, Note, Page } from "../../lib/parts";
-import { to, withQuery } from "../../lib/route";
+import { to } from "../../lib/route";
 import { may } from "../../lib/session";
 import { getGroups, getStatus, getTriggers, type Status, type Trigger } from "../../lib/status";
 import { Attention, dead, farBehind } from "./attention";
@@ -49,6 +49,6 @@ function Chips({ status: s, triggers }: { status: Status; triggers?: readonly Tr
     <Chip>{s.store.puts ? <>store PUT p50 {seconds(s.store.put_median_ms / 1000)}, p99 {seconds(s.store.put_p99_ms / 1000)}</> : "no PUT to the store yet"}</Chip>
     <Chip>{bytes(s.memory.reserved_bytes)} of {bytes(s.memory.limit_bytes)} memory</Chip>
     {triggers && triggers.length > 0 && <Chip kind={s.lag.trigger_seconds > 60 ? "warn" : ""}>triggers {Number(behind) ? `${count(behind)} behind` : "up to date"}</Chip>}
-    {n ? <Chip kind="bad"><a href={withQuery(to("firings"), { state: "dead" })}>{plural(n, "dead delivery", "dead deliveries")}</a></Chip> : null}
+    {n ? <Chip kind="bad"><a href={to("firings", { state: "dead" })}>{plural(n, "dead delivery", "dead deliveries")}</a></Chip> : null}
   </p>;
 }

@@ -6,7 +6,7 @@ import { announce, Button, CopyButton, Facts, Failure, Loading, Note, When } fro
 import { bytes, count } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Rec } from "../../lib/records";
-import { choose, route, to, withQuery } from "../../lib/route";
+import { choose, route, to } from "../../lib/route";
 import { may } from "../../lib/session";
 import { jsonOf, ofBytes, ofText, ValueView, type Value } from "../../lib/value";
 
@@ -68,8 +68,8 @@ function Shown({ topic, at, r, keys, hidden }: { topic: string; at: string; r: R
     ]} />
     <p class="actions">
       {value && !hidden && <CopyValue value={value} cut={cut} />}
-      {!hidden && may("write", "topic") && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}
-      {keys && key && <a href={withQuery(to("topics", topic, "records"), { from: "key", ...key })}>History of this key</a>}
+      {!hidden && may("write", "topic") && <a href={to("topics", topic, "produce", { copy: at })}>Send again</a>}
+      {keys && key && <a href={to("topics", topic, "records", { from: "key", ...key })}>History of this key</a>}
       {entity !== undefined && <a href={to("entities", entity)}>Time line of <bdi>{entity}</bdi></a>}
     </p>
     {cut && !hidden && <Note>The first {bytes(shownMax)} of {bytes(length)}. <Button busy={action.busy} onClick={load}>Load all {bytes(length)}</Button></Note>}

@@ -3,9 +3,9 @@
 import { useState } from "preact/hooks";
 import { call, Problem } from "../../lib/api";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
-import { announce, Button, Card, Empty, Failure, Loading, Table, Text, When } from "../../lib/parts";
+import { announce, Button, Card, Failure, Loading, Table, Text, When } from "../../lib/parts";
 import { hasKeys, keyQuery, keysOf, place } from "../../lib/records";
-import { choose, go, route, to, withQuery } from "../../lib/route";
+import { choose, go, route, to } from "../../lib/route";
 import { may } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 import { Detail, Key, useReveal } from "./detail";
@@ -50,10 +50,10 @@ function SwitchOn({ topic, info }: { topic: string; info: Loaded<Topic> }) {
 function List({ topic }: { topic: string }) {
   const q = route.value.query, [prefix, setPrefix] = useState(q.prefix ?? "");
   const page = useLoad(signal => keysOf(topic, q, signal), [topic, q.prefix, q.after, q.after64]);
-  const { hidden, note } = useReveal(topic), here = to("topics", topic, "keys"), p = page.data;
+  const { hidden, note } = useReveal(topic), p = page.data;
   const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>
-    <form class="card row scope" aria-label="Keys" onSubmit={() => go(withQuery(here, { prefix }))}>
+    <form class="card row scope" aria-label="Keys" onSubmit={() => go(to("topics", topic, "keys", { prefix }))}>
       <Text wide label="Keys that begin with" value={prefix} onValue={setPrefix} /><Button type="submit" kind="primary">List</Button>
     </form>
     {note}
@@ -61,13 +61,13 @@ function List({ topic }: { topic: string }) {
     <div class={q.open ? "docked" : ""}>
       <section aria-label="Keys" class="records">
         {page.loading && !p && <Loading />}
-        {p && (p.keys.length ? <Table caption={`Keys of ${topic}`} rows={p.keys} keyOf={k => k.key_base64 ?? "=" + k.key} selected={k => place(k) === q.open} columns={[
+        {p && <Table caption={`Keys of ${topic}`} rows={p.keys} empty={q.prefix ? "No key begins with this." : "No record has a key."} keyOf={k => k.key_base64 ?? "=" + k.key} selected={k => place(k) === q.open} columns={[
           { name: "Key", line: "value", cell: k => <Key r={k} /> },
           { name: "Newest record", cell: k => <Open at={place(k)} current={place(k) === q.open} /> },
           { name: "Its time", cell: k => <When t={Number(k.timestamp)} /> },
-          { name: "All records", cell: k => <a href={withQuery(to("topics", topic, "records"), { from: "key", ...keyQuery(k) })}>History<span class="unseen"> of {k.key ?? k.key_base64}</span></a> },
-        ]} /> : <Empty>{q.prefix ? "No key begins with this." : "No record has a key."}</Empty>)}
-        {p && (p.next !== undefined || p.next_base64 !== undefined) && <p class="actions paging"><a href={withQuery(here, { prefix: q.prefix, after: p.next, after64: p.next_base64 })}>More keys</a></p>}
+          { name: "All records", cell: k => <a href={to("topics", topic, "records", { from: "key", ...keyQuery(k) })}>History<span class="unseen"> of {k.key ?? k.key_base64}</span></a> },
+        ]} />}
+        {p && (p.next !== undefined || p.next_base64 !== undefined) && <p class="actions paging"><a href={to("topics", topic, "keys", { prefix: q.prefix, after: p.next, after64: p.next_base64 })}>More keys</a></p>}
       </section>
       {q.open && /^\d+:\d+$/.test(q.open) && <Detail topic={topic} at={q.open} keys hidden={hidden} onClose={close} />}
     </div>

@@ -7,7 +7,7 @@ import { count, figure, plural } from "../../lib/format";
 import { asProblem, type Loaded } from "../../lib/load";
 import { announce, Button, Chip, Choice, Note, Text } from "../../lib/parts";
 import { hasKeys, positionsOf, textOf, type Rec } from "../../lib/records";
-import { go, route, to, withQuery } from "../../lib/route";
+import { go, route, to } from "../../lib/route";
 import { topicOf, type Topic } from "../../lib/topics";
 import type { Tail, ToTail } from "../../tail";
 import { useReveal } from "./detail";
@@ -47,7 +47,7 @@ export function Live({ topic, info }: { topic: string; info: Loaded<Topic> }) {
 function Scope({ topic, partitions }: { topic: string; partitions: number }) {
   const q = route.value.query, here = { partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" }, [draft, set] = useState(here);
   useEffect(() => set(here), [JSON.stringify(here)]);
-  const apply = (d: typeof draft) => go(withQuery(to("topics", topic, "live"), { partition: d.partition, where: d.where.trim(), contains: d.contains }));
+  const apply = (d: typeof draft) => go(to("topics", topic, "live", { partition: d.partition, where: d.where.trim(), contains: d.contains }));
   return <form class="card row scope" aria-label="What is followed" onSubmit={() => apply(draft)}>
     {partitions > 1 && <Choice label="Partition" value={draft.partition} onValue={partition => apply({ ...draft, partition })}
       options={[["", `all (${partitions})`], ...Array.from({ length: partitions }, (_, i) => [String(i), String(i)] as const)]} />}
@@ -114,7 +114,7 @@ function Stream({ topic, info }: { topic: string; info: Topic }) {
       </span>
     </div>
     {tail.problem && <div class="failure" role="alert"><p>{tail.problem.detail}</p></div>}
-    {skipped > 0 && <Note kind="warn">{plural(skipped, "offset")} skipped: they are in the <a href={withQuery(to("topics", topic, "records"), {})}>records</a>, not here. The tail skips to the end when it is more than {count(behindMax)} offsets behind.</Note>}
+    {skipped > 0 && <Note kind="warn">{plural(skipped, "offset")} skipped: they are in the <a href={to("topics", topic, "records")}>records</a>, not here. The tail skips to the end when it is more than {count(behindMax)} offsets behind.</Note>}
     {note}
     <Docked topic={topic} keys={hasKeys(info)} hidden={hidden}>
       <section aria-label="Newest records" class="records live" onFocusCapture={e => { if ((e.target as HTMLElement).tagName === "A") hold(); }}>

@@ -7,7 +7,7 @@ import { base64 } from "../../lib/check";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Choice, Empty, Failure, Field, Loading, Note, Text, When } from "../../lib/parts";
 import { entityOf, place, recordAt, type Header, type Rec } from "../../lib/records";
-import { choose, route, to, withQuery } from "../../lib/route";
+import { choose, route, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 import { jsonOf } from "../../lib/value";
@@ -49,7 +49,7 @@ function Form({ topic, label, wrong, error, busy, sent, onSend, children }: {
     {children}
     <Failure error={error} />
     <div class="actions"><Button type="submit" kind="primary" busy={busy} disabled={wrong}>Send</Button> <span class="dim">or Ctrl+Enter</span></div>
-    {sent && <Note kind="good">Stored as <a href={withQuery(to("topics", topic, "records"), { open: place(sent) })}>record {place(sent)}</a>{sent.time !== undefined && <>, time <When t={typeof sent.time === "string" ? sent.time : Number(sent.time)} /></>}.</Note>}
+    {sent && <Note kind="good">Stored as <a href={to("topics", topic, "records", { open: place(sent) })}>record {place(sent)}</a>{sent.time !== undefined && <>, time <When t={typeof sent.time === "string" ? sent.time : Number(sent.time)} /></>}.</Note>}
   </form>;
 }
 

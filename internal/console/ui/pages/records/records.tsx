@@ -7,7 +7,7 @@ import { announce, Button, Empty, Failure, Loading, Note, Table, When } from "..
 import { bytes, count, plural } from "../../lib/format";
 import { useLoad, type Loaded } from "../../lib/load";
 import { bytesOf, hasKeys, place, positionsOf, read, textOf, type Got, type Positions, type Rec } from "../../lib/records";
-import { choose, route, to, withQuery } from "../../lib/route";
+import { choose, route, to } from "../../lib/route";
 import { topicOf, type Topic } from "../../lib/topics";
 import { Detail, Key, useReveal } from "./detail";
 import { Scope } from "./scope";
@@ -124,7 +124,7 @@ function List({ topic, records, hidden }: { topic: string; records: Rec[]; hidde
 /** Open is the link that shows a record beside the list. */
 export function Open({ at, current }: { at: string; current: boolean }) {
   const { path, query } = route.value;
-  return <a class="open num" id={"at-" + at} aria-current={current || undefined} href={withQuery(to(...path), { ...query, open: at })}
+  return <a class="open num" id={"at-" + at} aria-current={current || undefined} href={to(...path, { ...query, open: at })}
     onClick={e => { if (!e.metaKey && !e.ctrlKey && !e.shiftKey) { e.preventDefault(); choose({ open: at }); } }}>{at}</a>;
 }
 
@@ -142,8 +142,8 @@ function Preview({ r, hidden }: { r: Rec; hidden?: boolean }) {
 
 /** Paging has the links to older and newer records. */
 function Paging({ page, newest, searching }: { page: Page; newest: boolean; searching: boolean }) {
-  const { path, query } = route.value, here = to(...path);
-  const link = (name: string, page: string | undefined, way?: string) => page !== undefined && <a href={withQuery(here, { ...query, open: undefined, page, way })}>{name}</a>;
+  const { path, query } = route.value;
+  const link = (name: string, page: string | undefined, way?: string) => page !== undefined && <a href={to(...path, { ...query, open: undefined, page, way })}>{name}</a>;
   if (query.from === "key") return <p class="actions paging">{link("Older", page.after)}</p>;
   if (!page.low || !page.high) return null;
   const more = searching ? "Search " : "", low = textOf(page.low), oldest = page.topic.partitions.every(p => (page.low!.get(p.partition) ?? 0n) <= BigInt(p.start_offset));

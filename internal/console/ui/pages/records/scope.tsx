@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { Button, Choice, Text, Time } from "../../lib/parts";
 import { hasKeys } from "../../lib/records";
-import { choose, go, route, to, withQuery } from "../../lib/route";
+import { choose, go, route, to } from "../../lib/route";
 import type { Topic } from "../../lib/topics";
 
 /** Scope is the form above the list. It changes the address. fault is an error of one of its fields. */
@@ -20,7 +20,7 @@ export function Scope({ topic, fault }: { topic: Topic; fault?: Problem }) {
     if (d.from === "offset" && !/^\d{1,19}$/.test(d.at)) return setError("An offset is a whole number from 0 on.");
     if (d.from === "time" && Number.isNaN(Date.parse(d.at))) return setError("Choose a time.");
     const filter = d.from === "key" ? {} : { partition: d.partition, where: d.where.trim(), contains: d.contains };
-    const address = withQuery(to("topics", topic.name, "records"), {
+    const address = to("topics", topic.name, "records", {
       from: d.from === "newest" ? "" : d.from, at: d.from === "offset" || d.from === "time" ? d.at : "", key: d.from === "key" ? d.key : "", ...filter });
     if (address === location.hash) choose({ again: q.again ? "" : "1" }); // read again
     else go(address);

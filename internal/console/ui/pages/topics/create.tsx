@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
 import { topicName, whole } from "../../lib/check";
 import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Dialog, Failure, Text } from "../../lib/parts";
+import { announce, Confirm, Failure, Text } from "../../lib/parts";
 import { go, to } from "../../lib/route";
 import { CreateFields, faultOf, getSettings, type Values } from "./settings";
 
@@ -27,15 +27,11 @@ export function Create({ onClose }: { onClose: () => void }) {
     go(to("topics", name));
   };
   const atField = fault(error, "topic-name") ?? fault(error, "partitions") ?? Object.keys(given).find(n => faultOf(error, n));
-  return <Dialog title="Create a topic" onClose={onClose}>
-    <form onSubmit={create}>
-      <Text label="Name" required check={topicName} value={name} onValue={v => { action.clear(); setName(v); }} hint="1 to 249 of A-Z a-z 0-9 . _ -" error={fault(error, "topic-name")} />
-      <Text label="Partitions" required check={v => whole(v, 1, 10_000)} inputMode="numeric" value={partitions} onValue={v => { action.clear(); setPartitions(v.replace(/\D/g, "")); }}
-        hint="Records with one key go to one partition, in order. Consumers of a group share the partitions." error={fault(error, "partitions")} />
-      <Failure error={settings.error} />
-      {settings.data && <CreateFields settings={settings.data} values={values} error={error} onValue={(n, v) => { action.clear(); set({ ...values, [n]: v }); }} />}
-      {!atField && <Failure error={error} />}
-      <div class="actions"><Button type="submit" kind="primary" busy={action.busy}>Create</Button><Button onClick={onClose}>Cancel</Button></div>
-    </form>
-  </Dialog>;
+  return <Confirm title="Create a topic" action="Create" busy={action.busy} error={atField ? undefined : error} onConfirm={create} onClose={onClose}>
+    <Text label="Name" required check={topicName} value={name} onValue={v => { action.clear(); setName(v); }} hint="1 to 249 of A-Z a-z 0-9 . _ -" error={fault(error, "topic-name")} />
+    <Text label="Partitions" required check={v => whole(v, 1, 10_000)} inputMode="numeric" value={partitions} onValue={v => { action.clear(); setPartitions(v.replace(/\D/g, "")); }}
+      hint="Records with one key go to one partition, in order. Consumers of a group share the partitions." error={fault(error, "partitions")} />
+    <Failure error={settings.error} />
+    {settings.data && <CreateFields settings={settings.data} values={values} error={error} onValue={(n, v) => { action.clear(); set({ ...values, [n]: v }); }} />}
+  </Confirm>;
 }

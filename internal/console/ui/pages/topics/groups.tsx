@@ -2,7 +2,7 @@
 
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Card, Copied, Empty, Got, Table, When } from "../../lib/parts";
+import { Card, Copied, Got, Table, When } from "../../lib/parts";
 import { to } from "../../lib/route";
 import { getGroups, type Group } from "../../lib/status";
 import { sum } from "../../lib/topics";
@@ -21,9 +21,8 @@ function readers(groups: readonly Group[], topic: string): Reader[] {
 export function TopicGroups({ topic }: { topic: string }) {
   const groups = useLoad(getGroups, [topic], 5000);
   const rows = readers(groups.data?.groups ?? [], topic);
-  return <Card title="Groups that read this topic"><Got of={groups}>{() => !rows.length
-    ? <Empty><p>No group has committed an offset in this topic. To read it as a group:</p><Copied label="Command that reads as a group" text={`seb consume ${topic} --group mail`} /></Empty>
-    : <Table caption="Groups" rows={rows} keyOf={r => r.group} columns={[
+  return <Card title="Groups that read this topic"><Got of={groups}>{() =>
+    <Table caption="Groups" rows={rows} empty={<><p>No group has committed an offset in this topic. To read it as a group:</p><Copied label="Command that reads as a group" text={`seb consume ${topic} --group mail`} /></>} keyOf={r => r.group} columns={[
       { name: "Group", wide: true, cell: r => <a href={to("groups", r.group)}><bdi>{r.group}</bdi></a> },
       { name: "Records behind", num: true, cell: r => count(r.lag) },
       { name: "Partitions", num: true, cell: r => count(r.partitions) },

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { call, type Problem } from "../../lib/api";
 import { size, span, whole } from "../../lib/check";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
-import { announce, Button, Choice, Confirm, Failure, Loading, Note, Text } from "../../lib/parts";
+import { announce, Button, Choice, Confirm, Failure, Listed, Loading, Note, Text } from "../../lib/parts";
 import { may } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 
@@ -85,7 +85,7 @@ function Form({ topic, table, stored, onStored }: { topic: string; table: readon
       {names.length > 0 && <Button onClick={() => { edit({}); action.clear(); }}>Undo</Button>}
     </div> : <Note>This key may not change settings.</Note>}
     {asked && <Confirm title="Change what is kept?" action="Save" danger busy={action.busy} onConfirm={save} onClose={() => ask(false)}>
-      <p>With {risky.map((n, i) => <>{i > 0 && ", "}<code>{n}={changed[n] || "default"}</code></>)} the broker can delete records permanently that it keeps now.</p>
+      <p>With <Listed of={risky.map(n => <code>{n}={changed[n] || "default"}</code>)} /> the broker can delete records permanently that it keeps now.</p>
     </Confirm>}
   </form>;
 }

@@ -2,7 +2,7 @@
 
 import { count, plural, seconds } from "../../lib/format";
 import { Ago, Card, Empty, Got, Page, Table, Tabs, Text } from "../../lib/parts";
-import { choose, route, to, withQuery } from "../../lib/route";
+import { choose, route, to } from "../../lib/route";
 import { may } from "../../lib/session";
 import { Edit } from "./builder";
 import { Entity } from "./entity";
@@ -26,7 +26,7 @@ function List() {
   const all = useGet<{ triggers: Trigger[] }>("/triggers", { counts: true }, 10_000), find = route.value.query.find ?? "";
   const rows = all.data?.triggers.filter(t => (t.id + " " + t.text).includes(find)) ?? [], lag = all.data?.triggers[0]?.firings?.lag_seconds;
   return <Page title="Triggers" lead="A trigger fires when its expression becomes true for an entity."
-    actions={may("write", "trigger") && <a class="button primary" href={withQuery(to("triggers"), { edit: "yes" })}>New trigger</a>}>
+    actions={may("write", "trigger") && <a class="button primary" href={to("triggers", { edit: "yes" })}>New trigger</a>}>
     <TriggerTabs />
     <Got of={all}>{({ triggers }) => <>
       {(find || triggers.length > 9) && <Text label="Name or expression contains" value={find} onValue={v => choose({ find: v })} />}
@@ -39,7 +39,7 @@ function List() {
           { name: "7 d", cell: t => count(t.firings?.week), num: true },
           { name: "Pending", cell: t => <States of={t} state="pending" n={t.firings?.pending} />, num: true },
           { name: "Dead", cell: t => <States of={t} state="dead" n={t.firings?.states.dead ?? 0} />, num: true },
-          { name: "Last fired", cell: t => <Ago t={t.firings?.last ?? undefined} none="never" /> },
+          { name: "Last fired", cell: t => <Ago t={t.firings?.last} none="never" /> },
         ]} /></Card>
         : <Empty>{find ? "No trigger has this in its name or expression." : <>There is no trigger yet. Try an expression on <a href={to("dry-run")}>past events</a> or on <a href={to("evaluate")}>events that you write</a>.</>}</Empty>}
     </>}</Got>
@@ -48,5 +48,5 @@ function List() {
 
 /** States links a number of firings to their list. */
 function States({ of: t, state, n }: { of: Trigger; state: string; n?: number }) {
-  return n ? <a href={withQuery(to("firings"), { trigger: t.id, state })} class={state === "dead" ? "bad" : ""}>{count(n)}</a> : <>{count(n)}</>;
+  return n ? <a href={to("firings", { trigger: t.id, state })} class={state === "dead" ? "bad" : ""}>{count(n)}</a> : <>{count(n)}</>;
 }

@@ -4,8 +4,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { parse, stringify, type Problem } from "../../lib/api";
 import { count, localTime, seconds } from "../../lib/format";
-import { Chip, Empty, Field, Table, When, type Column } from "../../lib/parts";
-import { to, withQuery } from "../../lib/route";
+import { Chip, Field, Note, Table, When, type Column } from "../../lib/parts";
+import { to } from "../../lib/route";
 import type { Awaited, Firing, Trigger, Witness } from "./types";
 
 /** exprOf is an expression as the API takes it: the JSON form begins with a brace. Errors: Error. */
@@ -17,6 +17,9 @@ export function exprOf(text: string): unknown {
     throw new Error(`The expression begins with a brace, but is not JSON: ${(e as Error).message}`);
   }
 }
+
+/** Warnings lists what the broker warns of. */
+export function Warnings({ of }: { of: readonly string[] }) { return of.length > 0 && <Note kind="warn"><ul>{of.map(w => <li key={w}>{w}</li>)}</ul></Note>; }
 
 /** Expression shows an expression. */
 export function Expression({ text }: { text: string }) { return <pre class="expr"><code>{text}</code></pre>; }
@@ -73,18 +76,21 @@ function result(f: Firing): string {
   return !o ? "" : o.reason ?? `${o.status ?? o.kind}, ${seconds(o.took_ns / 1e9)}`;
 }
 
+/** EntityOf leads to the state of a trigger for an entity. */
+export function EntityOf({ of: { trigger, entity } }: { of: Pick<Firing, "trigger" | "entity"> }) { return <a href={to("triggers", trigger, "entities", entity)}><bdi>{entity}</bdi></a>; }
+
 /** FiringsTable lists firings. trigger: with the trigger of each. */
-export function FiringsTable({ rows, trigger, caption }: { rows: readonly Firing[]; trigger?: boolean; caption: string }) {
+export function FiringsTable({ trigger, ...table }: { rows: readonly Firing[]; trigger?: boolean; caption: string; empty?: string }) {
   const columns: Column<Firing>[] = [
     { name: "Became true", cell: f => <a href={to("firings", f.id)}><When t={f.at} /></a> },
-    { name: "Entity", cell: f => <a href={to("triggers", f.trigger, "entities", f.entity)}><bdi>{f.entity}</bdi></a> },
+    { name: "Entity", cell: f => <EntityOf of={f} /> },
     { name: "State", cell: f => <FiringState of={f} /> },
     { name: "Attempts", cell: f => count(f.attempts), num: true },
     { name: "Last attempt", cell: f => <bdi>{result(f)}</bdi>, wide: true },
     { name: "Next attempt", cell: f => <When t={f.next_attempt} /> },
   ];
   if (trigger) columns.splice(1, 0, { name: "Trigger", cell: f => <a href={to("triggers", f.trigger)}>{f.trigger}</a> });
-  return <Table caption={caption} rows={rows} keyOf={f => f.id} columns={columns} />;
+  return <Table {...table} keyOf={f => f.id} columns={columns} />;
 }
 
 /** causeOf says why a firing happened then. */
@@ -95,13 +101,13 @@ export function causeOf(cause: string): string {
 
 /** Events lists matched events of a partition. */
 export function Events({ rows, caption, topic, partition }: { rows: readonly Witness[]; caption: string; topic: string; partition: number }) {
-  return rows.length ? <Table caption={caption} rows={rows} keyOf={e => String(e.offset)} columns={[
+  return <Table caption={caption} rows={rows} empty="None is left in the log, or the expression became true without an event." keyOf={e => String(e.offset)} columns={[
     { name: "Time", cell: e => <When t={e.time} /> },
     { name: "Event", cell: e => <bdi>{e.event}</bdi> },
     { name: "Data", cell: e => e.data ? <Json value={e.data} label={`Data of the event at offset ${e.offset}`} /> : "–", wide: true },
-    { name: "Offset", cell: e => <a href={withQuery(to("topics", topic, "records"), { open: `${partition}:${e.offset}` })}>{count(e.offset)}</a>, num: true },
+    { name: "Offset", cell: e => <a href={to("topics", topic, "records", { open: `${partition}:${e.offset}` })}>{count(e.offset)}</a>, num: true },
     { name: "ID", cell: e => <bdi>{e.id}</bdi> },
-  ]} /> : <Empty>None is left in the log, or the expression became true without an event.</Empty>;
+  ]} />;
 }
 
 /** Value shows a value of an expression. */
@@ -121,12 +127,12 @@ const roles: Record<string, string> = { must_come: "must come", must_not_come: "
 
 /** AwaitedTable lists what can still change the value of an expression. */
 export function AwaitedTable({ rows }: { rows: readonly Awaited[] }) {
-  return <Table caption="Awaited events" rows={rows} keyOf={a => `${a.expr} ${a.role} ${a.from} ${a.until}`} columns={[
+  return <Table caption="Awaited events" rows={rows} empty="No event can change the value." keyOf={a => `${a.expr} ${a.role} ${a.from} ${a.until}`} columns={[
     { name: "Event", cell: a => <bdi>{a.event}</bdi> },
     { name: "Role", cell: a => roles[a.role] ?? a.role },
     { name: "Part of the expression", cell: a => <code>{a.expr}</code>, wide: true },
     { name: "So far", cell: a => `${count(a.have)} of ${count(a.need)}`, num: true },
-    { name: "From", cell: a => <When t={a.from ?? undefined} /> },
-    { name: "Until", cell: a => <When t={a.until ?? undefined} /> },
+    { name: "From", cell: a => <When t={a.from} /> },
+    { name: "Until", cell: a => <When t={a.until} /> },
   ]} />;
 }

@@ -2,9 +2,9 @@
 
 import { parse, Problem, stream } from "../../lib/api";
 import { count, plural } from "../../lib/format";
-import { Card, Empty, Note, Table, When } from "../../lib/parts";
+import { Card, Note, Table, When } from "../../lib/parts";
 import { to } from "../../lib/route";
-import { causeOf, exprOf } from "./parts";
+import { causeOf, exprOf, Warnings } from "./parts";
 import type { Spec, Witness } from "./types";
 
 export interface Estimate { value: number; low: number; high: number }
@@ -53,24 +53,24 @@ export function Doubts({ of: r }: { of: Result }) {
     {r.complete_from && <Note kind="warn">Some events before <When t={r.complete_from} /> no longer exist. They count as absent, so numbers of that time can be too small, or too large where an event must not come.</Note>}
     {r.degraded > 0 && <Note kind="warn">{plural(r.degraded, "entity", "entities")} had too many open instances of THEN, so their values may be wrong.</Note>}
     {r.skipped > 0 && <Note kind="warn">{plural(r.skipped, "record")} of the topic {r.skipped === 1 ? "is no event and was" : "are no events and were"} left out.</Note>}
-    {r.warnings.length > 0 && <Note kind="warn"><ul>{r.warnings.map(w => <li key={w}>{w}</li>)}</ul></Note>}
+    <Warnings of={r.warnings} />
   </>;
 }
 
 /** Who lists entities that fired and some that did not, for example. */
 export function Who({ of: r, trigger }: { of: Result; trigger?: string }) {
   return <>
-    <Card title={`Last firings${r.firings > r.samples.length ? `: ${r.samples.length} of ${count(r.firings)}` : ""}`}>{r.samples.length ? <Table caption="Samples of firings" rows={r.samples} keyOf={s => s.cause + s.entity} columns={[
+    <Card title={`Last firings${r.firings > r.samples.length ? `: ${r.samples.length} of ${count(r.firings)}` : ""}`}><Table caption="Samples of firings" rows={r.samples} empty="None." keyOf={s => s.cause + s.entity} columns={[
       { name: "Would have fired", cell: s => <When t={s.at} /> },
       { name: "Entity", cell: s => <EntityLink entity={s.entity} trigger={trigger} /> },
       { name: "Cause", cell: s => causeOf(s.cause) },
       { name: "Events", cell: s => s.witness?.map(w => <div key={w.offset}><bdi>{w.event}</bdi> <When t={w.time} /></div>) ?? "–", wide: true },
-    ]} /> : <Empty>None.</Empty>}</Card>
+    ]} /></Card>
     {r.not_fired.length > 0 && <Card title="Entities that did not fire, for example"><Table caption="Entities without a firing" rows={r.not_fired} keyOf={n => n.entity} columns={[
       { name: "Entity", cell: n => <EntityLink entity={n.entity} trigger={trigger} /> },
       { name: "True at the end", cell: n => n.true_now ? "yes" : "no" },
-      { name: "Changes by time", cell: n => n.next ? <When t={n.next} /> : "no" },
-      { name: "Fired before the range", cell: n => n.last ? <When t={n.last} /> : "no", wide: true },
+      { name: "Changes by time", cell: n => <When t={n.next} none="no" /> },
+      { name: "Fired before the range", cell: n => <When t={n.last} none="no" />, wide: true },
     ]} /></Card>}
   </>;
 }

@@ -4,8 +4,8 @@ import { useState } from "preact/hooks";
 import { at, call } from "../../lib/api";
 import { count, seconds } from "../../lib/format";
 import { useGet } from "../../lib/load";
-import { ActButton, Ago, Button, Card, Empty, Facts, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
-import { go, route, to, withQuery } from "../../lib/route";
+import { ActButton, Ago, Button, Card, Facts, Failure, Got, Listed, Loading, Note, Page, Text, When } from "../../lib/parts";
+import { go, route, to } from "../../lib/route";
 import { manages, may } from "../../lib/session";
 import { backfills, fires, named } from "./builder/settings";
 import { Expression, FiringsTable, FiringState, Json, states, TriggerState } from "./parts";
@@ -13,12 +13,12 @@ import type { Firings, Trigger } from "./types";
 
 export function One({ id }: { id: string }) {
   const trigger = useGet<Trigger>(at`/triggers/${id}`, { counts: true }, 5000), t = trigger.data;
-  const address = to("triggers", id), write = may("write", "trigger");
+  const write = may("write", "trigger");
   return <Page title={id} lead={<a href={to("triggers")}>All triggers</a>} actions={t && <>
-    {write && <><a class="button" href={withQuery(address, { edit: "yes" })}>Edit</a><a class="button" href={withQuery(to("dry-run"), { trigger: id })}>Dry run</a><Pause of={t} reload={trigger.reload} /></>}
+    {write && <><a class="button" href={to("triggers", id, { edit: "yes" })}>Edit</a><a class="button" href={to("dry-run", { trigger: id })}>Dry run</a><Pause of={t} reload={trigger.reload} /></>}
     {may("delete", "trigger") && <Delete id={id} />}
   </>}>
-    <Failure error={trigger.error}>{!t && <p><a href={withQuery(to("firings"), { trigger: id })}>Firings of a trigger with this name</a></p>}</Failure>
+    <Failure error={trigger.error}>{!t && <p><a href={to("firings", { trigger: id })}>Firings of a trigger with this name</a></p>}</Failure>
     {!t ? !trigger.error && <Loading /> : <>
       <Definition of={t} />
       <Counts of={t} />
@@ -35,7 +35,7 @@ function Definition({ of: t }: { of: Trigger }) {
     {t.topic_missing && <Note kind="warn">The topic {t.topic} does not exist. The trigger follows the next topic with this name.</Note>}
     <Expression text={t.text} />
     <Facts facts={[
-      ["Events", <><a href={to("topics", t.topic)}>{t.topic}</a>: {t.names.map((n, i) => <>{i > 0 && ", "}<bdi>{n}</bdi></>)}</>],
+      ["Events", <><a href={to("topics", t.topic)}>{t.topic}</a>: <Listed of={t.names.map(n => <bdi>{n}</bdi>)} /></>],
       ["Fires", named(fires, t.fire).toLowerCase() + (t.cooldown ? `, at most once in ${t.cooldown}` : "")],
       ["Older events", named(backfills, t.backfill) + (t.fire === "once" && !t.carry_fired ? "; firings of earlier versions do not count" : "")],
       t.on_retract && ["No longer true", "a second message is sent"],
@@ -49,13 +49,13 @@ function Definition({ of: t }: { of: Trigger }) {
 function Counts({ of: t }: { of: Trigger }) {
   const f = t.firings;
   if (!f) return null;
-  return <Card title="Firings by state" actions={<a href={withQuery(to("firings"), { trigger: t.id })}>All firings</a>}>
+  return <Card title="Firings by state" actions={<a href={to("firings", { trigger: t.id })}>All firings</a>}>
     <p class="chips">{Object.keys(states).filter(s => f.states[s]).map(s =>
-      <a href={withQuery(to("firings"), { trigger: t.id, state: s })} title={states[s]} key={s}><FiringState of={{ state: s }} /> {count(f.states[s])}</a>)}
+      <a href={to("firings", { trigger: t.id, state: s })} title={states[s]} key={s}><FiringState of={{ state: s }} /> {count(f.states[s])}</a>)}
       {!Object.values(f.states).some(Boolean) && "none yet"}</p>
     <Facts facts={[
       ["In 24 hours, 7 days", `${count(f.day)}, ${count(f.week)}`],
-      ["Last", <Ago t={f.last ?? undefined} none="never" />],
+      ["Last", <Ago t={f.last} none="never" />],
       f.oldest_pending && ["Oldest pending", <Ago t={f.oldest_pending} />],
       ["Behind the events", f.lag_seconds ? `up to ${seconds(f.lag_seconds)}` : "no"],
       f.since && ["Counted since", <><When t={f.since} />, the time of the oldest counted firing</>],
@@ -66,7 +66,7 @@ function Counts({ of: t }: { of: Trigger }) {
 function Recent({ id }: { id: string }) {
   const list = useGet<Firings>("/firings", { trigger: id, order: "newest", limit: 10 }, 5000);
   return <Card title="Newest firings">
-    <Got of={list}>{({ firings }) => firings.length ? <FiringsTable caption="Newest firings of the trigger" rows={firings} /> : <Empty>None yet.</Empty>}</Got>
+    <Got of={list}>{({ firings }) => <FiringsTable caption="Newest firings of the trigger" rows={firings} empty="None yet." />}</Got>
   </Card>;
 }
 

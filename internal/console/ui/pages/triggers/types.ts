@@ -36,8 +36,14 @@ export interface Firings { firings: Firing[]; next: number | null }
 /** Awaited is an event that can still change the value of an expression. */
 export interface Awaited { event: string; expr: string; role: string; have: number; need: number; from: string | null; until: string | null }
 
+/** History is what the events of an entity did. unread: why some are missing. A step without an offset is a deadline. */
+export interface History {
+  unread?: string; partition: number; elsewhere?: boolean; others: { event: string; count: number }[]; more: number;
+  steps: { at: string; event: string; offset: number | null; value: string; text: string }[];
+}
+
 /** Explanation is the state of a trigger for an entity. */
 export interface Explanation {
-  trigger: string; version: number; entity: string; known: boolean; value: boolean; as_of?: string; next: string | null; over: boolean; fired: boolean; waits: string;
-  awaited: Awaited[]; instances: number; degraded: boolean; firings: Firing[];
+  trigger: string; version: number; entity: string; known: boolean; value: boolean; as_of?: string; next: string | null; over: boolean; fired: boolean; why: string;
+  awaited: Awaited[]; instances: number; degraded: boolean; firings: Firing[]; history: History;
 }

@@ -7,6 +7,7 @@ import { useLoad } from "../../../lib/load";
 import { Button, Card, Confirm, Note, Table, When } from "../../../lib/parts";
 import { to } from "../../../lib/route";
 import type { Firings, Spec, Trigger } from "../types";
+import { Warnings } from "../parts";
 import { ask, type Answer } from "./parse";
 import type { Preview } from "./preview";
 import type { Chosen, How, SavedAs } from "./state";
@@ -103,7 +104,7 @@ export function Saved({ of: t, how }: SavedAs) {
   const trimmed = t.history.filter(h => h.offset > 0).length;
   return <>
     <Note kind="good">{how === "draft" ? "Stored as a draft, which sends nothing until you start it" : how === "start" ? "Started" : "Stored"}: version {t.version}. <a href={to("triggers", t.id)}>See the trigger</a></Note>
-    {t.warnings.length > 0 && <Note kind="warn"><ul>{t.warnings.map(w => <li key={w}>{w}</li>)}</ul></Note>}
+    <Warnings of={t.warnings} />
     {trimmed > 0 && <Note kind="warn">Older events of {plural(trimmed, "partition")} no longer exist and count as absent.</Note>}
   </>;
 }

@@ -1,6 +1,7 @@
 // The expression in words: its sentence, its warnings, and how two sentences differ.
 
-import { Card, Note } from "../../../lib/parts";
+import { Card } from "../../../lib/parts";
+import { Warnings } from "../parts";
 import type { Answer } from "./parse";
 
 /** Sentence shows the sentence of an expression and its warnings. missing: why there is none. */
@@ -9,7 +10,7 @@ export function Sentence({ of: a, missing }: { of?: Answer; missing: string }) {
     <div aria-live="polite">{a ? <>
       <p class="hint">Fires when this becomes true:</p>
       <p class="sentence"><bdi>{a.sentence}</bdi></p></> : <p>{missing}</p>}</div>
-    {a && a.warnings.length > 0 && <Note kind="warn"><ul>{a.warnings.map(w => <li key={w.message}>{w.message}</li>)}</ul></Note>}
+    {a && <Warnings of={a.warnings.map(w => w.message)} />}
   </Card>;
 }
 

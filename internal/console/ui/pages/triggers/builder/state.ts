@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { at, call, Problem, stringify } from "../../../lib/api";
 import { asProblem, useAction } from "../../../lib/load";
 import { announce } from "../../../lib/parts";
-import { replace, route, to, withQuery } from "../../../lib/route";
+import { replace, route, to } from "../../../lib/route";
 import { may } from "../../../lib/session";
 import type { Spec, Stored, Trigger } from "../types";
 import { examine, reasonsOf, useFaults } from "./checks";
@@ -85,7 +85,7 @@ export function useBuilder(id: string | undefined, loaded: Trigger | undefined, 
     if (!id) {
       just = done;
       drop(key);
-      return replace(withQuery(to("triggers", of.id), { edit: "yes" }));
+      return replace(to("triggers", of.id, { edit: "yes" }));
     }
     const b = baseOf(of);
     set(() => ({ base: { ...b, tree: h.tree, text: h.text }, settings: b.settings }));
