@@ -162,12 +162,7 @@ func (w *nodeImages) try(what string) {
 	w.tried++
 	store := w.bucket.clone(w.t)
 	for round := range 2 {
-		var n *Node
-		var err error
-		sebtest.Eventually(w.t, "no child of another test holds the lock until it starts its program", func() bool {
-			n, err = Open(w.t.Context(), w.options(store))
-			return !errors.Is(err, ErrFolderInUse)
-		})
+		n, err := Open(w.t.Context(), w.options(store))
 		must.NoErrorf(w.t, err, "%s, start %d", what, round+1)
 		w.check(fmt.Sprintf("%s, start %d", what, round+1), n)
 		must.NoErrorf(w.t, n.Close(context.Background()), "%s: close", what)

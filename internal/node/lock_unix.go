@@ -23,3 +23,9 @@ func lockFile(name string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// unlock ends the lock and closes the file. Close alone keeps the lock while a child process that was
+// just forked still has the file, which it closes with its exec.
+func unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}

@@ -218,7 +218,7 @@ func (f *folder) close() error {
 		return nil
 	}
 	_ = f.lock.Truncate(0)
-	return f.lock.Close()
+	return unlock(f.lock)
 }
 
 // ErrFolderInUse: another process uses this data folder.

@@ -343,7 +343,7 @@ type folder struct {
 func (f *folder) close() error {
 	var err error
 	if f.lock != nil {
-		err = f.lock.Close()
+		err = unlock(f.lock)
 	}
 	return errors.Join(err, f.root.Close())
 }

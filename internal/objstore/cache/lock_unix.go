@@ -17,3 +17,10 @@ func flock(f *os.File) error {
 	}
 	return nil
 }
+
+// unlock ends the lock and closes the file. Close alone keeps the lock while a child process that was
+// just forked still has the file, which it closes with its exec.
+func unlock(f *os.File) error {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // file systems without locks have none to end
+	return f.Close()
+}
