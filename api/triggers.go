@@ -215,7 +215,8 @@ type Explanation struct {
 // EntityHistory is what the events of an entity did to the expression of a trigger. All are of one
 // partition.
 type EntityHistory struct {
-	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic, too_many or trimmed;
+	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic, too_many,
+	// trimmed or too_slow;
 	// "": none is.
 	Unread    string     `json:"unread,omitempty"`
 	Events    int        `json:"events"`              // that were read, at most 10,000: the newest

@@ -198,6 +198,10 @@ func (t *Triggers) history(c *triggerCall, entity string) (h *trigger.History, e
 		h, err = c.Engine.History(ctx, c.r.PathValue(VariableID), entity)
 		return err
 	})
+	var p *api.Problem
+	if errors.As(err, &p) && p.Code == api.TooLarge { // the state is still worth an answer
+		return &trigger.History{Unread: trigger.TooSlow}, nil
+	}
 	return h, err
 }
 

@@ -55,6 +55,7 @@ const (
 	IndexBehind  Unread = "key_index_behind" // the index lacks the newest events
 	TopicMissing Unread = "unknown_topic"    // the topic was deleted
 	TooMany      Unread = "too_many"         // there are older events
+	TooSlow      Unread = "too_slow"         // the evaluation took too long
 	Trimmed      Unread = "trimmed"          // older events were deleted from the topic: maybe of the entity
 )
 

@@ -23,6 +23,8 @@ func (h *History) words(entity string) (parts []string) {
 	switch h.Unread {
 	case NotIndexed:
 		return []string{"the events of the entity are unknown, because the topic has no key index"}
+	case TooSlow:
+		return []string{"the events of the entity were not evaluated, because that took too long"}
 	case TopicMissing:
 		return nil // the state says so
 	case IndexBehind:
