@@ -167,6 +167,11 @@ func TestWhyNotAfterATrim(t *testing.T) {
 	s := triggerServer(t)
 	s.putTrigger(201, "once", `{"expr":"signed_up THEN paid"}`)
 	s.postEvents("signed_up ann", "signed_up bob")
+	sebtest.Eventually(t, "the engine has applied the events", func() bool {
+		var x api.Explanation
+		s.must(200, s.get("/triggers/once/entities/bob"), &x)
+		return x.Known
+	})
 	s.must(200, s.send("POST", "/topic/trim?topic-name=events&partition=0&offset=2", ""), nil)
 	s.postEvents("paid ann", "page_view cid")
 	const missing = "older events were deleted from the topic, so that some may be missing here; "
