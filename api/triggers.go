@@ -216,8 +216,7 @@ type Explanation struct {
 // partition.
 type EntityHistory struct {
 	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic, too_many,
-	// trimmed or too_slow;
-	// "": none is.
+	// trimmed or too_slow. "" means that none is missing.
 	Unread    string     `json:"unread,omitempty"`
 	Events    int        `json:"events"`              // that were read, at most 10,000: the newest
 	Since     *time.Time `json:"since"`               // of the oldest of them; null: there is none

@@ -198,6 +198,21 @@ func TestEffects(t *testing.T) {
 	}
 }
 
+// TestRestart: the history starts over each time that the expression becomes true.
+func TestRestart(t *testing.T) {
+	var events []happened
+	for i, name := range []string{"A", "B", "B", "A", "B"} {
+		events = append(events, happened{Event: name, At: day(float64(i))})
+	}
+	for restart, want := range map[bool]string{false: "begins true none none none", true: "begins true none begins true"} {
+		q := must.Get(explain.Parse(body(t, "A THEN B", events, day(9))))(t)
+		q.Restart = restart
+		var got []string
+		must.NoError(t, check.Err(q.Answer(t.Context(), func(m explain.Moment) { got = append(got, string(m.Kind)) })))
+		check.Equalf(t, strings.Join(got, " "), want, "restart %t", restart)
+	}
+}
+
 // TestTraceChangesNothing: the instants at which windows end do not change the answer.
 func TestTraceChangesNothing(t *testing.T) {
 	for _, c := range driplangtest.Cases(t) {
