@@ -37,12 +37,18 @@ type Evaluator struct {
 	pace  httpconn.ProgressTimeout
 	stops *httpconn.DrainGroup
 	sem   chan struct{} // a token for each running evaluation
+	limit time.Duration // of one evaluation
 }
 
 // NewEvaluator returns an evaluator that reads bodies with a timeout and is stopped by drain. It
 // leaves half of the cores to other work.
 func NewEvaluator(timeout httpconn.ProgressTimeout, drain *httpconn.DrainGroup) *Evaluator {
-	return &Evaluator{pace: timeout, stops: drain, sem: make(chan struct{}, max(1, machine.Cores()/2))}
+	return &Evaluator{pace: timeout, stops: drain, sem: make(chan struct{}, max(1, machine.Cores()/2)), limit: evaluationTime}
+}
+
+// slot returns the bounds of an evaluation. hint says what makes it faster.
+func (e *Evaluator) slot(hint string) *slot {
+	return &slot{e.sem, e.stops, e.limit, "no evaluation finished within %s", "evaluation takes more than %s; " + hint}
 }
 
 // Evaluate evaluates the expression for the events of the body. m, which it releases, bounds the
@@ -89,8 +95,7 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 
 // answer acquires the semaphore and answers q.
 func (e *Evaluator) answer(ctx context.Context, q *explain.Question, trace func(explain.Moment)) (a *explain.Answer, err error) {
-	s := slot{e.sem, e.stops, evaluationTime, "no evaluation finished within %s", "evaluation takes more than %s; give fewer events or a simpler expression"}
-	err = s.use(ctx, func(ctx context.Context) error {
+	err = e.slot("give fewer events or a simpler expression").use(ctx, func(ctx context.Context) error {
 		a, err = q.Answer(ctx, trace)
 		return err
 	})
@@ -191,15 +196,15 @@ func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
 	return out, nil
 }
 
-// history reads and evaluates the events of an entity, as one of the evaluations that run at once.
+// history reads and evaluates the events of an entity, as one of the evaluations that run at once. If
+// no other one ends in time, or this one takes too long, the answer is the state alone.
 func (t *Triggers) history(c *triggerCall, entity string) (h *trigger.History, err error) {
-	s := slot{t.o.Evaluator.sem, t.o.Drain, evaluationTime, "no evaluation finished within %s", "evaluation takes more than %s; use a simpler expression"}
-	err = s.use(c.r.Context(), func(ctx context.Context) error {
+	err = t.o.Evaluator.slot("use a simpler expression").use(c.r.Context(), func(ctx context.Context) error {
 		h, err = c.Engine.History(ctx, c.r.PathValue(VariableID), entity)
 		return err
 	})
 	var p *api.Problem
-	if errors.As(err, &p) && p.Code == api.TooLarge { // the state is still worth an answer
+	if errors.As(err, &p) && (p.Code == api.TooLarge || p.Code == api.OverBudget) {
 		return &trigger.History{Unread: trigger.TooSlow}, nil
 	}
 	return h, err

@@ -192,3 +192,18 @@ func TestWhyNotAfterATrim(t *testing.T) {
 		})
 	}
 }
+
+// TestWhyNotWithoutAnEvaluation: while other evaluations take all the time, the answer is the state.
+func TestWhyNotWithoutAnEvaluation(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "once", `{"expr":"signed_up THEN paid"}`)
+	e := s.api.evaluator
+	e.limit = time.Millisecond
+	for range cap(e.sem) {
+		e.sem <- struct{}{}
+	}
+	var x api.Explanation
+	s.must(200, s.get("/triggers/once/entities/ann"), &x)
+	check.Equal(t, x.History.Unread, "too_slow")
+	check.Equal(t, x.Why, "the events of the entity were not evaluated, because that took too long; it waits for signed_up")
+}
