@@ -172,7 +172,7 @@ func (b *Budget) RequestMax() int64 { return min(requestMax, b.limit/8) }
 
 // outside is memory that the garbage collector does not count: the program's resident code and
 // data, and a reserve because its limit is a soft one.
-const outside = 30 << 20
+const outside = 32 << 20
 
 // GoLimit is the limit for runtime/debug.SetMemoryLimit: three quarters of the limit, less if that
 // leaves fewer than outside bytes, but at least half.
