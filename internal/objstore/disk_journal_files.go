@@ -181,6 +181,9 @@ func (s diskFiles) Truncate(name string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
+// NewMutex implements journal.System.
+func (diskFiles) NewMutex() sync.Locker { return new(sync.Mutex) }
+
 // absent adds fs.ErrNotExist to an error that says so in another way.
 func absent(err error) error {
 	if missing(err) {

@@ -9,5 +9,7 @@
 //	disk         what processes see, and what a power failure may leave (disk.go, power.go)
 //
 // A run is a bubble of testing/synctest: the scheduler waits until every goroutine is blocked, then
-// chooses. The checker (check.go) compares every answer with what other processes were told.
+// chooses. It also gives the journal's mutexes to the goroutines that wait for them (mutex.go): a step
+// can wake several, and they go on in one order. The checker (check.go) compares every answer with
+// what other processes were told.
 package journalsim

@@ -39,6 +39,15 @@ type Config struct {
 	Collect bool
 	// Medium: the file system can read past the page cache. Without it sync errors are not drawn.
 	Medium bool
+	// Disturb, unless it is nil, is called by each goroutine that goes on. It may take any time: a
+	// run is the same.
+	Disturb func()
+}
+
+func (c *Config) disturb() {
+	if c.Disturb != nil {
+		c.Disturb()
+	}
 }
 
 // Draw returns the run of a seed.
@@ -120,7 +129,7 @@ func (w *World) explore() {
 	for _, p := range w.living() {
 		w.kill(p)
 	}
-	synctest.Wait()
+	w.settle()
 }
 
 // finale: the processes end, or the power fails. Then one process after the other reads all names.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing/synctest"
 )
 
 // World is one run: the disk, the processes, and the scheduler that lets them take steps.
@@ -32,24 +31,27 @@ type World struct {
 	direct    bool                          // no scheduler: each step happens at once
 	before    func(p *Process, step string) // in a direct world: called before each step, unless it is nil
 	imaged    int                           // change of the disk whose images were checked
-	tasks     atomic.Int64
+	running   atomic.Int64                  // tasks that have not ended
+	tasks     sync.Map                      // from goroutines to numbers of tasks
 	events    []event
 	epochs    int // the highest epoch that was claimed or tried
 	trace     io.Writer
 	hash      uint64
 
-	mu    sync.Mutex // guards the fields below
-	calls []*call    // waiting for their step
-	seq   int
+	mu      sync.Mutex // guards the fields below
+	calls   []*call    // waiting for their step
+	turns   []*turn    // waiting for a mutex
+	round   int        // turns so far
+	begun   int        // tasks so far
+	mutexes int
 }
 
 // call is a goroutine that waits for its step.
 type call struct {
-	p       *Process
-	what    string
-	seq     int
-	after   int       // not before this step of the world
-	proceed chan bool // false: the process was killed
+	waiter
+	p     *Process
+	what  string
+	after int // not before this step of the world
 }
 
 // solo lets only one process take steps while it puts one object: it must not need the others.
@@ -95,16 +97,15 @@ func (p *Process) stepAfter(n int, format string, args ...any) error {
 		w.tracef("%d "+format, append([]any{p.id}, args...)...)
 		return nil
 	}
-	c := &call{p: p, what: fmt.Sprintf(format, args...), proceed: make(chan bool)}
+	w.cfg.disturb()
+	c := &call{p: p, what: fmt.Sprintf(format, args...), waiter: waiter{proceed: make(chan order)}}
 	w.mu.Lock()
 	if n > 0 {
 		c.after = w.now + n
 	}
-	w.seq++
-	c.seq = w.seq
 	w.calls = append(w.calls, c)
 	w.mu.Unlock()
-	if !<-c.proceed {
+	if c.wait(w) == killed {
 		return errKilled
 	}
 	return nil
@@ -112,37 +113,35 @@ func (p *Process) stepAfter(n int, format string, args ...any) error {
 
 // task runs f as a part of a process. It begins with a step, so that f draws at a known time.
 func (p *Process) task(name string, f func()) {
-	p.w.tasks.Add(1)
-	go func() {
-		defer p.w.tasks.Add(-1)
+	p.w.begin(func() {
 		if p.step("begins to %s", name) == nil {
 			f()
 		}
-	}()
+	})
 }
 
 // spin lets processes take steps until done, and reports whether all tasks have ended.
 func (w *World) spin(done func() bool) bool {
 	for w.err == nil && !done() {
-		synctest.Wait()
+		w.settle()
 		w.images()
 		w.happen()
 		c := w.choose()
 		if c == nil {
-			if w.tasks.Load() == 0 {
+			if w.running.Load() == 0 {
 				return true
 			}
 			if w.solo != nil {
 				w.failf("D5: process %d cannot finish without others: %s", w.solo.p.id, w.solo.what)
 				return false
 			}
-			w.failf("D5: %d tasks wait, and no step would wake them:\n%s", w.tasks.Load(), stacks())
+			w.failf("D5: %d tasks wait, and no step would wake them:\n%s", w.running.Load(), stacks())
 			return false
 		}
 		w.release(c)
 	}
-	synctest.Wait()
-	return w.tasks.Load() == 0
+	w.settle()
+	return w.running.Load() == 0
 }
 
 func (w *World) release(c *call) {
@@ -153,7 +152,7 @@ func (w *World) release(c *call) {
 	if w.solo != nil && c.p.steps > w.solo.limit {
 		w.failf("D5: process %d cannot finish without others: %s", w.solo.p.id, w.solo.what)
 	}
-	c.proceed <- true
+	c.proceed <- goOn
 }
 
 // choose takes the call that goes next, nil if none waits.
@@ -169,7 +168,11 @@ func (w *World) choose() *call {
 	}
 	// The order of arrival of calls that one step woke is not determined.
 	slices.SortFunc(waiting, func(a, b *call) int {
-		return cmp.Or(cmp.Compare(a.p.id, b.p.id), strings.Compare(a.what, b.what), cmp.Compare(a.seq, b.seq))
+		n := cmp.Or(cmp.Compare(a.p.id, b.p.id), strings.Compare(a.what, b.what))
+		if n == 0 && a != b {
+			n = a.compareTask(&b.waiter)
+		}
+		return n
 	})
 	// If every call waits for a later step, time passes.
 	w.now = max(w.now, slices.MinFunc(waiting, func(a, b *call) int { return cmp.Compare(a.when(), b.when()) }).when())
@@ -216,7 +219,7 @@ func (w *World) happen() {
 		if w.now >= e.next {
 			e.next = w.now + 1 + w.sched.IntN(2*e.every)
 			e.do()
-			synctest.Wait()
+			w.settle()
 		}
 	}
 }
@@ -242,11 +245,11 @@ func (w *World) kill(p *Process) {
 	})
 	w.mu.Unlock()
 	for _, c := range waiting {
-		c.proceed <- false
+		c.proceed <- killed
 	}
-	synctest.Wait()
+	w.settle()
 	p.store.abandon()
-	synctest.Wait()
+	w.settle()
 }
 
 // living returns the processes that were not killed.

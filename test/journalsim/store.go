@@ -259,9 +259,5 @@ func (s *store) close(folder string) error {
 
 // abandon ends the goroutines of a killed process.
 func (s *store) abandon() {
-	s.p.w.tasks.Add(1)
-	go func() {
-		defer s.p.w.tasks.Add(-1)
-		_ = s.close("")
-	}()
+	s.p.w.begin(func() { _ = s.close("") })
 }

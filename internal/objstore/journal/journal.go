@@ -49,11 +49,11 @@ type Journal struct {
 	run    Run
 	opt    Options
 
-	scanning ioLock // held while the journal is read or ended; taken before mu
-	deleting ioLock // held while tombstones are written or read; taken before mu
+	scanning sync.Locker // held while the journal is read or ended; taken before mu
+	deleting sync.Locker // held while tombstones are written or read; taken before mu
 
-	mu      sync.Mutex // guards the fields below
-	files   []*file    // with frames, ascending; of an owner also the current one
+	mu      sync.Locker // guards the fields below
+	files   []*file     // with frames, ascending; of an owner also the current one
 	objects index
 	pos     Position // where the next batch is read or written
 	end     *Position
@@ -168,16 +168,9 @@ func openMixed(sys System, folder string, claimed Run) (*Journal, error) {
 func newJournal(sys System, folder string, run Run) *Journal {
 	return &Journal{
 		sys: sys, folder: folder, run: run,
-		scanning: make(ioLock, 1), deleting: make(ioLock, 1),
+		scanning: sys.NewMutex(), deleting: sys.NewMutex(), mu: sys.NewMutex(),
 	}
 }
-
-// ioLock is a mutex that is held across I/O. It is a channel, because testing/synctest treats a
-// goroutine that waits for a channel as idle, so that simulated time passes.
-type ioLock chan struct{}
-
-func (l ioLock) Lock()   { l <- struct{}{} }
-func (l ioLock) Unlock() { <-l }
 
 func readClaim(sys System, folder string) (Run, error) {
 	run, bad, err := decodeClaim(sys, folder)

@@ -93,7 +93,7 @@ func Claim(sys System, folder string, opt Options) (*Journal, error) {
 	}
 	j.files = append(j.files, &file{number: 1})
 	o := &owner{writer: w, size: j.opt.FirstBytes, pending: map[string]*request{}}
-	o.idle.L = &j.mu
+	o.idle.L = j.mu
 	if o.position, err = sys.OpenMark(PositionFile(folder)); err != nil {
 		_ = w.Close()
 		return nil, fmt.Errorf("create %s: %w", PositionFile(folder), err)

@@ -19,7 +19,7 @@ type prepared struct {
 	j    *Journal
 	done chan struct{} // closed when the goroutine has ended
 
-	mu      sync.Mutex // guards the fields below; taken after Journal.mu
+	mu      sync.Locker // guards the fields below; taken after Journal.mu
 	changed sync.Cond
 	number  uint64 // of the file that is prepared next
 	now     int64  // size of the current file
@@ -40,8 +40,8 @@ type nextFile struct {
 var errClosing = errors.New("journal is being closed")
 
 func newPrepared(j *Journal) *prepared {
-	p := &prepared{j: j, number: 2, now: j.opt.FirstBytes, done: make(chan struct{})}
-	p.changed.L = &p.mu
+	p := &prepared{j: j, mu: j.sys.NewMutex(), number: 2, now: j.opt.FirstBytes, done: make(chan struct{})}
+	p.changed.L = p.mu
 	go p.run()
 	return p
 }

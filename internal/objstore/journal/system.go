@@ -1,6 +1,9 @@
 package journal
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
 // System is what a journal needs of the file system. Names are relative to the bucket's root and
 // '/'-separated. All methods may be called concurrently.
@@ -40,6 +43,9 @@ type System interface {
 	Remove(name string) error
 	// Truncate cuts a file. It makes nothing durable.
 	Truncate(name string, size int64) error
+	// NewMutex returns a new sync.Mutex. A simulation returns another one, which it gives to one
+	// waiting goroutine after the other in an order of its own.
+	NewMutex() sync.Locker
 }
 
 // File is an open journal file. It must be safe for concurrent use.
