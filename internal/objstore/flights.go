@@ -2,6 +2,7 @@ package objstore
 
 import (
 	"context"
+	"maps"
 	"sync"
 )
 
@@ -48,6 +49,12 @@ func (g *Flights[K, V]) BeginLocked(key K, cancel func()) *Flight[K, V] {
 // FindLocked returns the flight in progress for a key, or nil.
 func (g *Flights[K, V]) FindLocked(key K) *Flight[K, V] { return g.of[key] }
 
+// ForgetLocked lets no further caller join the flights whose keys match. They go on for those that have
+// joined, and CancelLocked does not cancel them.
+func (g *Flights[K, V]) ForgetLocked(match func(K) bool) {
+	maps.DeleteFunc(g.of, func(key K, _ *Flight[K, V]) bool { return match(key) })
+}
+
 // JoinLocked adds a caller to a flight in progress. The caller must call Wait.
 func (f *Flight[K, V]) JoinLocked() { f.waiting++ }
 
@@ -72,7 +79,9 @@ func (g *Flights[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, finishe
 	default:
 		if f.waiting--; f.waiting == 0 && f.cancel != nil {
 			f.cancel()
-			delete(g.of, f.Key)
+			if g.of[f.Key] == f {
+				delete(g.of, f.Key)
+			}
 		}
 	}
 	return v, false, context.Cause(ctx)

@@ -216,7 +216,8 @@ func (c *Cache) Delete(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// Forget drops the cached blocks of objects, including blocks that are being fetched.
+// Forget drops the cached blocks of objects, including blocks that are being fetched. A later read
+// asks the store.
 func (c *Cache) Forget(keys ...string) {
 	if len(keys) == 0 {
 		return
@@ -232,6 +233,7 @@ func (c *Cache) Forget(keys ...string) {
 			f.forgotten = true
 		}
 	}
+	c.flights.ForgetLocked(func(n name) bool { return gone[n.object] })
 	for n, b := range c.index {
 		if gone[n.object] {
 			c.dropLocked(b)

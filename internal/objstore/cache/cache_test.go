@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -289,6 +290,29 @@ func TestForgottenWhileFetchedIsNotCached(t *testing.T) {
 	}
 	if s := c.Stats(); s.Blocks != 1 || s.Bytes != pageBytes {
 		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestReadAfterADelete: a read that begins after a delete does not join a read that began before it.
+func TestReadAfterADelete(t *testing.T) {
+	b := newBucket()
+	b.fill(t, "k", []byte("x"))
+	c := mustOpen(t, t.TempDir(), b, options())
+	var later error
+	var reader sync.WaitGroup
+	c.hook = func(op string) error {
+		if op == "create" {
+			check.NoError(t, c.Delete(context.Background(), "k"))
+			reader.Go(func() { _, _, later = read(context.Background(), c, "k", objstore.Whole) })
+			for c.Stats().Misses < 2 {
+				runtime.Gosched() // until the reader waits
+			}
+		}
+		return nil
+	}
+	want(t, c, "k", []byte("x"))
+	if reader.Wait(); !errors.Is(later, objstore.ErrNotFound) {
+		t.Errorf("a read after the delete: %v", later)
 	}
 }
 
