@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 const (
@@ -31,7 +33,7 @@ type key struct{ source, action, outcome string }
 // concurrently, and never wait for others than callers of Sampler.
 type Sampler struct {
 	now  func() time.Time
-	wake chan<- struct{}
+	wake wake.Signal
 
 	mu      sync.Mutex // guards the following fields
 	windows map[key]*counted
@@ -50,9 +52,8 @@ type counted struct {
 	more int // events after the first
 }
 
-// NewSampler returns a Sampler. now is its clock. wake, with a capacity of 1, gets a value when Take
-// has more to do.
-func NewSampler(now func() time.Time, wake chan<- struct{}) *Sampler {
+// NewSampler returns a Sampler. now is its clock. wake is sent when Take has more to do.
+func NewSampler(now func() time.Time, wake wake.Signal) *Sampler {
 	return &Sampler{now: now, wake: wake, windows: map[key]*counted{}}
 }
 
@@ -83,10 +84,7 @@ func (s *Sampler) Add(source string, e Event) {
 	s.windows[k] = w
 	s.queue = append(s.queue, w)
 	s.emitLocked(e, now)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Send()
 }
 
 func (s *Sampler) shiftLocked() {

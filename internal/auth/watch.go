@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Watch calls end, once and in a goroutine of its own, when the identity is no longer valid, or
@@ -69,7 +70,7 @@ func (w *watch) examine() {
 type watches struct {
 	mu   sync.Mutex // guards all
 	all  map[*watch]struct{}
-	wake chan struct{} // capacity 1: rules have changed
+	wake wake.Signal // rules have changed
 	// changed is closed and replaced after each change.
 	changed atomic.Pointer[chan struct{}]
 	cancel  context.CancelFunc
@@ -104,14 +105,9 @@ const useInterval = time.Hour
 
 func (a *Authority) start() {
 	s := &a.watches
-	s.all, s.wake = map[*watch]struct{}{}, make(chan struct{}, 1)
+	s.all, s.wake = map[*watch]struct{}{}, wake.New()
 	s.changed.Store(new(make(chan struct{})))
-	s.stop = a.b.OnAccessChange(func() {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
-	})
+	s.stop = a.b.OnAccessChange(s.wake.Send)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.ended.Go(func() { a.run(ctx) })

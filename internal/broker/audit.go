@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -233,8 +234,8 @@ func (b *Broker) FailedLogin(protocol, from, network string) {
 
 // startSamplers starts the samplers and the goroutine that stores what they select.
 func (b *Broker) startSamplers(ctx context.Context) {
-	wake := make(chan struct{}, 1)
-	b.denials, b.logins = audit.NewSampler(time.Now, wake), audit.NewSampler(time.Now, wake)
+	more := wake.New()
+	b.denials, b.logins = audit.NewSampler(time.Now, more), audit.NewSampler(time.Now, more)
 	b.running.Go(func() {
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
@@ -248,7 +249,7 @@ func (b *Broker) startSamplers(ctx context.Context) {
 				timer.Reset(time.Until(next))
 			}
 			select {
-			case <-wake:
+			case <-more:
 			case <-timer.C:
 			case <-ctx.Done():
 				return

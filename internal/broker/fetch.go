@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Fetch reads committed batches. It returns when all wants together have minBytes, when one want
@@ -45,7 +46,7 @@ func (b *Broker) FetchWithin(ctx context.Context, wants []Want, v Volume, maxWai
 		p.maxBytes = int64(v.Max)
 		var w *waiter
 		if minBytes > 0 && maxWait > 0 {
-			w = &waiter{wake: make(chan struct{}, 1)}
+			w = &waiter{wake: wake.New()}
 		}
 		if !b.plan(p, int64(minBytes), w) {
 			return b.read(ctx, p)

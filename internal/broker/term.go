@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -34,7 +35,7 @@ type terms struct {
 	wanted uint32 // the epoch in which the log leads; 0: none
 	ended  bool   // no further term begins
 
-	wake    chan struct{} // capacity 1: wanted or ended has changed
+	wake    wake.Signal // wanted or ended has changed
 	running sync.WaitGroup
 	term    context.Context // of the running term; nil: none
 	end     context.CancelCauseFunc
@@ -43,7 +44,7 @@ type terms struct {
 }
 
 func newTerms() *terms {
-	return &terms{wake: make(chan struct{}, 1), over: make(chan struct{})}
+	return &terms{wake: wake.New(), over: make(chan struct{})}
 }
 
 // set notes the epoch in which the log leads.
@@ -51,14 +52,7 @@ func (t *terms) set(epoch uint32) {
 	t.mu.Lock()
 	t.wanted = epoch
 	t.mu.Unlock()
-	t.signal()
-}
-
-func (t *terms) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	t.wake.Send()
 }
 
 // run begins and ends terms until close. values supplies the values of their contexts.
@@ -125,7 +119,7 @@ func (t *terms) close() {
 	t.mu.Lock()
 	t.ended = true
 	t.mu.Unlock()
-	t.signal()
+	t.wake.Send()
 	<-t.over
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -18,8 +19,8 @@ type partKey struct {
 
 // waiter is one fetch that waits for data. It is on the lists of all its partitions.
 type waiter struct {
-	wake  chan struct{} // capacity 1
-	need  int64         // bytes still missing
+	wake  wake.Signal
+	need  int64 // bytes still missing
 	parts []partKey
 	at    []int // its index in the list of each of parts
 }
@@ -136,7 +137,7 @@ func (s *waiters) wake(index []record.IndexEntry) {
 		e := &index[i]
 		for _, p := range s.lists[partKey{e.Topic, e.Partition}] {
 			if p.w.need -= int64(e.Len); p.w.need <= 0 {
-				p.w.fire()
+				p.w.wake.Send()
 			}
 		}
 	}
@@ -152,7 +153,7 @@ func (s *waiters) wakeAll() {
 func (s *waiters) wakeAllLocked() {
 	for _, list := range s.lists {
 		for _, p := range list {
-			p.w.fire()
+			p.w.wake.Send()
 		}
 	}
 }
@@ -167,13 +168,6 @@ func (s *waiters) stop() {
 		s.linger = nil
 	}
 	s.wakeAllLocked()
-}
-
-func (w *waiter) fire() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // progress wakes callers that wait for a position. The zero value is ready.

@@ -36,7 +36,7 @@ func lastAttempt(x *trigger.Firing) (a attempt) {
 // deliverLoop makes a delivery, and then others of the same trigger. An attempt releases its slot
 // before its outcome is recorded, so that the next one can start.
 func (d *Dispatcher) deliverLoop(ctx, reports context.Context, q *queue, p *plan, x *trigger.Firing) {
-	defer d.wake()
+	defer d.wakeups.Send()
 	defer d.addLoops(q, -1)
 	for n := 1; x != nil; n++ {
 		d.deliverOne(ctx, reports, q, p, x)

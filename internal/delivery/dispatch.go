@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Options configure Open. Engine and Log must be set.
@@ -70,7 +71,7 @@ type Dispatcher struct {
 	stop    context.CancelFunc // ends the loop and attempts
 	abandon context.CancelFunc // ends reports too, which outlive attempts
 	done    chan struct{}      // closed when the loop has returned
-	wakeups chan struct{}      // capacity 1: a delivery has ended or can continue
+	wakeups wake.Signal        // a delivery has ended or can continue
 	running sync.WaitGroup
 	lines   sampled.Lines
 
@@ -110,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 		return nil, fmt.Errorf("deliveries: %w", err)
 	}
 	d := &Dispatcher{
-		opt: o, sender: sender, met: newMeters(&o), done: make(chan struct{}), wakeups: make(chan struct{}, 1),
+		opt: o, sender: sender, met: newMeters(&o), done: make(chan struct{}), wakeups: wake.New(),
 		queues: map[string]*queue{}, receivers: map[string]time.Time{},
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -272,14 +273,6 @@ func (d *Dispatcher) count(ctx context.Context, now time.Time, any bool) {
 	d.counted = now
 	if n, first, err := d.opt.Engine.Backlog(ctx); err == nil {
 		d.met.note(n, first)
-	}
-}
-
-// wake makes the loop run again.
-func (d *Dispatcher) wake() {
-	select {
-	case d.wakeups <- struct{}{}:
-	default:
 	}
 }
 

@@ -201,7 +201,7 @@ func (d *Dispatcher) releaseBuilder() {
 	d.mu.Lock()
 	d.building--
 	d.mu.Unlock()
-	d.wake()
+	d.wakeups.Send()
 }
 
 // finishAttempt releases an attempt's slot. full reports that the sender had no capacity; begun is
@@ -230,7 +230,7 @@ func (d *Dispatcher) remove(q *queue, id rule.ID) {
 	delete(q.inflight, id)
 	d.inflight--
 	d.mu.Unlock()
-	d.wake()
+	d.wakeups.Send()
 }
 
 // pauseReceiver pauses a receiver that asked for it with Retry-After.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Worker does the work of a Loop. The loop calls its methods one at a time.
@@ -43,7 +45,7 @@ type Loop struct {
 	stop  context.CancelFunc // nil until Start
 	done  chan struct{}      // closed after Worker.Close
 	once  sync.Once
-	wake  chan struct{} // capacity 1
+	wake  wake.Signal
 	calls chan func(ctx context.Context)
 
 	retry   Retry
@@ -52,7 +54,7 @@ type Loop struct {
 
 // NewLoop returns a loop that runs in the background after Start, or else only by calls of Step.
 func NewLoop(o Options) *Loop {
-	return &Loop{o: o, done: make(chan struct{}), wake: make(chan struct{}, 1), calls: make(chan func(context.Context))}
+	return &Loop{o: o, done: make(chan struct{}), wake: wake.New(), calls: make(chan func(context.Context))}
 }
 
 // Start runs the loop in the background until Close. ctx supplies values to the requests of the
@@ -81,12 +83,7 @@ func (l *Loop) end() {
 func (l *Loop) Done() <-chan struct{} { return l.done }
 
 // Wake makes the loop run a turn soon.
-func (l *Loop) Wake() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Loop) Wake() { l.wake.Send() }
 
 // Do makes the loop call f between two turns and returns f's error. Other errors: Options.Closed
 // and the context's.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 const (
@@ -34,7 +35,7 @@ type link struct {
 	since   time.Time
 
 	queue         chan pending // begun and not answered, in order
-	room          chan struct{}
+	room          wake.Signal
 	queued        atomic.Int64 // bytes in queue
 	count         atomic.Int64 // requests in queue, and the one being read
 	own           atomic.Int64 // bytes of the allowance in use
@@ -389,10 +390,7 @@ func (l *link) complete(ctx context.Context, p pending, alive bool) bool {
 	l.queued.Add(-p.size)
 	l.active.Store(l.s.clock())
 	l.count.Add(-1)
-	select {
-	case l.room <- struct{}{}:
-	default:
-	}
+	l.room.Send()
 	return alive
 }
 

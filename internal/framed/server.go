@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sebbroker/seb/internal/sampled"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Server serves the connections of a listener. Its methods may be called concurrently.
@@ -22,7 +23,7 @@ type Server struct {
 	large *large // nil: no bound
 
 	ending  chan struct{} // closed by Drain
-	left    chan struct{} // capacity 1: a connection has ended
+	left    wake.Signal   // a connection has ended
 	serving sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
@@ -35,7 +36,7 @@ type Server struct {
 
 // New creates a server; Serve starts it.
 func New(o Options) *Server {
-	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: make(chan struct{}, 1), links: map[*link]struct{}{}}
+	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: wake.New(), links: map[*link]struct{}{}}
 	if s.o.LargeBytes > 0 {
 		s.large = &large{size: s.o.LargeBytes, free: semaphore.NewWeighted(s.o.LargeBytes)}
 	}
@@ -122,10 +123,7 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		if l.leaving {
 			s.leaving--
 		}
-		select {
-		case s.left <- struct{}{}:
-		default:
-		}
+		s.left.Send()
 	}()
 }
 
@@ -140,7 +138,7 @@ func (s *Server) warnFullLocked(c net.Conn) {
 func (s *Server) newLink(c net.Conn) *link {
 	l := &link{
 		s: s, c: c, cut: c.Close, since: time.Now(),
-		queue: make(chan pending, s.o.QueueRequests), room: make(chan struct{}, 1),
+		queue: make(chan pending, s.o.QueueRequests), room: wake.New(),
 	}
 	if tcp, ok := c.(*net.TCPConn); ok && s.o.Port.Secure() {
 		l.tls = s.o.Port.Server(tcp)

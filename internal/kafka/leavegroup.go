@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // LeaveGroup (13), v0 to v5: several members from v3 on, static ones also by instance alone.
@@ -57,12 +58,12 @@ func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish[*kmsg.LeaveGroupRespo
 type departure struct {
 	leaving context.Context // ends when Leave is called
 	begin   context.CancelFunc
-	untold  atomic.Int64  // connections that produce or fetch, and have not been told the leader
-	changed chan struct{} // capacity 1: untold is smaller
+	untold  atomic.Int64 // connections that produce or fetch, and have not been told the leader
+	changed wake.Signal  // untold is smaller
 }
 
 func newDeparture() *departure {
-	d := &departure{changed: make(chan struct{}, 1)}
+	d := &departure{changed: wake.New()}
 	d.leaving, d.begin = context.WithCancel(context.Background())
 	return d
 }
@@ -110,8 +111,5 @@ func (s *session) told() {
 		return
 	}
 	s.untold.Add(-1)
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	s.changed.Send()
 }

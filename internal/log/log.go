@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Log is one shard's log on a store. Its methods may be called concurrently.
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	_, o.Core.Journals = objstore.As[objstore.Journaler](o.Store)
 	l := &Log{
 		opt: o, start: time.Now(), core: core.New(o.Core),
-		in:      inbox{wake: make(chan struct{}, 1)},
+		in:      inbox{wake: wake.New()},
 		decided: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), closing: make(chan struct{}),
 	}
 	l.restartClock()

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // costEvery is the interval at which the meter counts requests. Tests change it.
@@ -21,7 +22,7 @@ var costEvery = 10 * time.Second
 // costSampler samples a meter until it is closed.
 type costSampler struct {
 	meter *cost.Meter
-	led   chan struct{} // capacity 1: this broker leads now
+	led   wake.Signal // this broker leads now
 	stop  chan struct{}
 	done  sync.WaitGroup
 	once  sync.Once
@@ -63,7 +64,7 @@ func (n *Node) openCost(o *Options) {
 		c.Save = func(b []byte) error { return replaceFile(file, b) }
 	}
 	s := &n.cost
-	s.meter, s.led, s.stop = cost.Open(c), make(chan struct{}, 1), make(chan struct{})
+	s.meter, s.led, s.stop = cost.Open(c), wake.New(), make(chan struct{})
 	o.Metrics.NewGauge("seb_cost_month_dollars", s.meter.Dollars)
 	figures := func() (f cost.Figures) {
 		if n.limiter != nil {
@@ -77,10 +78,7 @@ func (n *Node) openCost(o *Options) {
 	// A broker that makes the log, or takes over, knows its position only now. Until the first sample
 	// records have the fixed wait.
 	n.WhileLeading(func(context.Context) {
-		select {
-		case s.led <- struct{}{}:
-		default:
-		}
+		s.led.Send()
 	})
 	s.done.Go(func() {
 		tick := time.NewTicker(costEvery)

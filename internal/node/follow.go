@@ -17,13 +17,14 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/riemann/index"
+	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/record"
 )
 
 // followed is the broker's log for one follower.
 type followed struct {
 	*broker.Broker // set before the follower is opened
-	changed        chan struct{}
+	changed        wake.Signal
 	stale          atomic.Bool // topics have changed
 	any            atomic.Bool // there are topics whose records it follows
 
@@ -34,7 +35,7 @@ type followed struct {
 const bufferMax = 1 << 20
 
 func (l *followed) init() {
-	l.changed = make(chan struct{}, 1)
+	l.changed = wake.New()
 	l.stale.Store(true)
 }
 
@@ -46,10 +47,7 @@ func (l *followed) notify(topics bool) {
 	if !topics && !l.any.Load() {
 		return
 	}
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
+	l.changed.Send()
 }
 
 func (l *followed) Changed() <-chan struct{} { return l.changed }

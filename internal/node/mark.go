@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/internal/watermark"
 	"github.com/sebbroker/seb/record"
 )
@@ -68,7 +69,7 @@ type positionSaver struct {
 	dir, store string
 	broker     *broker.Broker
 	log        *slog.Logger
-	changed    chan struct{} // capacity 1
+	changed    wake.Signal
 	stop       chan struct{}
 	once       sync.Once
 	done       sync.WaitGroup
@@ -82,7 +83,7 @@ type positionSaver struct {
 
 // newPositionSaver opens the file. A broker whose data folder cannot keep a position still starts.
 func newPositionSaver(dir, store string, log *slog.Logger) *positionSaver {
-	k := &positionSaver{dir: dir, store: store, log: log, changed: make(chan struct{}, 1), stop: make(chan struct{})}
+	k := &positionSaver{dir: dir, store: store, log: log, changed: wake.New(), stop: make(chan struct{})}
 	f, err := os.OpenFile(markFile(dir, store), os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
 		k.mark, err = watermark.Open(f)
@@ -131,10 +132,7 @@ func (k *positionSaver) notify(bool) {
 	if k == nil {
 		return
 	}
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
+	k.changed.Send()
 }
 
 // start saves the position of a leader, now and after changes.

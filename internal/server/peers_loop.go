@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 // loop steps the Core. One goroutine, run, does so and performs the effects.
 type loop struct {
 	p    *peers
-	wake chan struct{} // capacity 1: there are events
-	turn chan struct{} // capacity 1: the log has begun or ended to lead
+	wake wake.Signal // there are events
+	turn wake.Signal // the log has begun or ended to lead
 
 	in     sync.Mutex // guards events
 	events []cluster.Event
@@ -47,7 +48,7 @@ type loop struct {
 
 func newLoop(p *peers, core *cluster.Core) *loop {
 	return &loop{
-		p: p, core: core, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), left: make(chan struct{}), ended: make(chan struct{}), hands: make(chan chan error),
+		p: p, core: core, wake: wake.New(), turn: wake.New(), left: make(chan struct{}), ended: make(chan struct{}), hands: make(chan chan error),
 		known: map[cluster.Run]string{}, rounds: cluster.Rounds{Every: cluster.Round},
 	}
 }
@@ -58,9 +59,9 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 	defer timer.Stop()
 	l.p.running.Go(func() { l.join(ctx, found) })
 	l.p.s.node.WhileLeading(func(ctx context.Context) {
-		signal(l.turn)
+		l.turn.Send()
 		<-ctx.Done()
-		signal(l.turn)
+		l.turn.Send()
 	})
 	for {
 		select {
@@ -120,14 +121,7 @@ func (l *loop) put(ev cluster.Event) {
 		l.events = append(l.events, ev)
 	}
 	l.in.Unlock()
-	signal(l.wake)
-}
-
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
+	l.wake.Send()
 }
 
 func (l *loop) take() []cluster.Event {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 const (
@@ -38,7 +39,7 @@ type conn struct {
 	dialed                 bool     // by this run
 	address                string   // dialed, or of the run's registration with the host that it has
 	otherKey, otherSecrets bool
-	wake                   chan struct{} // capacity 1: there is something to write
+	wake                   wake.Signal   // there is something to write
 	over                   chan struct{} // closed by end
 
 	mu        sync.Mutex // guards the fields below
@@ -61,7 +62,7 @@ func newConn(n *Net, p *peer, c *tls.Conn, raw net.Conn, dialed bool) *conn {
 	if s, ok := socket.(interface{ SetWriteBuffer(bytes int) error }); ok {
 		_ = s.SetWriteBuffer(socketBytes) // without it beats are only later
 	}
-	return &conn{n: n, p: p, tls: c, raw: raw, dialed: dialed, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	return &conn{n: n, p: p, tls: c, raw: raw, dialed: dialed, wake: wake.New(), over: make(chan struct{})}
 }
 
 // byLower reports whether the run with the smaller node dialed.
@@ -98,7 +99,7 @@ func (n *Net) adopt(c *conn) bool {
 	}
 	n.work.Add(2)
 	n.mu.Unlock()
-	p.signal()
+	p.wake.Send()
 	if old != nil {
 		old.end(errNewer)
 	}
@@ -119,13 +120,6 @@ func (n *Net) adopt(c *conn) bool {
 	return true
 }
 
-func (p *peer) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
 // ended tells the end of a link, unless another one has replaced it.
 func (n *Net) ended(c *conn) {
 	p := c.p
@@ -143,7 +137,7 @@ func (n *Net) ended(c *conn) {
 	if !is || !known {
 		return
 	}
-	p.signal()
+	p.wake.Send()
 	n.o.Logger.Info("link to another broker ended", "broker", p.reg.Name, "run", p.run.String(), "by_peer", byPeer, "err", c.cause)
 	n.o.Events(Event{Kind: Ended, From: p.run, ByPeer: byPeer, Err: c.cause})
 }
@@ -181,14 +175,7 @@ func (c *conn) finish() {
 	c.finishing = true
 	c.mu.Unlock()
 	_ = c.raw.SetDeadline(time.Now().Add(farewell))
-	c.signal()
-}
-
-func (c *conn) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Send()
 }
 
 // send queues a frame with a message.
@@ -199,7 +186,7 @@ func (c *conn) send(frame []byte) bool {
 		c.small = append(c.small, frame)
 	}
 	c.mu.Unlock()
-	c.signal()
+	c.wake.Send()
 	return ok
 }
 
@@ -219,7 +206,7 @@ func (c *conn) feed(pos state.Position, frame []byte) {
 		c.bytes += size
 		c.n.queued.Add(size)
 	}
-	c.signal()
+	c.wake.Send()
 }
 
 // next returns what to write: all messages, or a slot, or the notice, or nothing. last: nothing

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // EventKind is a kind of Event. Zero is invalid.
@@ -125,7 +126,7 @@ type peer struct {
 	run    cluster.Run
 	reg    cluster.Registration
 	cancel context.CancelFunc // ends its dials
-	wake   chan struct{}      // capacity 1: conn or lost has changed
+	wake   wake.Signal        // conn or lost has changed
 
 	// telling is held while an event of the run is told, so that events have the order of the
 	// changes of conn. It is locked before Net.mu.
@@ -198,7 +199,7 @@ func (n *Net) learn(r *cluster.Registration, expected bool) *peer {
 	if p := n.peers[r.Run]; p != nil || n.closed || len(n.peers) >= PeersMax && !n.makeRoom() {
 		return p
 	}
-	p := &peer{run: r.Run, reg: *r, expected: expected, wake: make(chan struct{}, 1), lost: time.Now()}
+	p := &peer{run: r.Run, reg: *r, expected: expected, wake: wake.New(), lost: time.Now()}
 	ctx, cancel := context.WithCancel(n.ctx)
 	p.cancel = cancel
 	n.peers[r.Run] = p

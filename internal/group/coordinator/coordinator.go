@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // Options configure Open. Broker must be set; zero numbers mean their defaults.
@@ -60,7 +61,7 @@ type Coordinator struct {
 	b     *broker.Broker
 	met   *meters
 	began time.Time
-	wake  chan struct{} // capacity 1: the next tick is earlier than armed
+	wake  wake.Signal // the next tick is earlier than armed
 	done  sync.WaitGroup
 	end   context.CancelFunc
 	ctx   context.Context // ends with the coordinator; commits not sent by then are never sent
@@ -81,7 +82,7 @@ type Coordinator struct {
 // cancels all waits.
 func Open(ctx context.Context, o Options) *Coordinator {
 	c := &Coordinator{
-		o: o.withDefaults(), b: o.Broker, began: time.Now(), wake: make(chan struct{}, 1), armed: math.MaxInt64,
+		o: o.withDefaults(), b: o.Broker, began: time.Now(), wake: wake.New(), armed: math.MaxInt64,
 		joins: make(map[group.Ticket]chan group.JoinAnswer), syncs: make(map[group.Ticket]chan group.SyncAnswer),
 	}
 	c.ctx, c.end = context.WithCancel(ctx)
@@ -228,10 +229,7 @@ func (c *Coordinator) settleLocked() {
 	c.countLocked()
 	if c.core.Next() < c.armed {
 		c.armed = c.core.Next()
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+		c.wake.Send()
 	}
 }
 

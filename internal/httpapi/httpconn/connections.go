@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // headerBytesMax bounds a request's headers.
@@ -37,7 +39,7 @@ type Connections struct {
 	max      int
 	wait     time.Duration
 	keepIdle time.Duration // ServerOptions.KeepIdle
-	changed  chan struct{} // capacity 1: a slot may be free
+	changed  wake.Signal   // a slot may be free
 
 	mu          sync.Mutex // guards the fields below and the phase fields of each ConnSlot
 	slots       map[net.Conn]*ConnSlot
@@ -79,7 +81,7 @@ func Served(open int) int {
 // Call Shutdown or Drain.Stop before Close, because Close waits for a connection that is queued.
 func (c *Connections) Server(o ServerOptions) *http.Server {
 	c.max, c.wait, c.keepIdle = o.Max, o.QueueWait, o.KeepIdle
-	c.changed = make(chan struct{}, 1)
+	c.changed = wake.New()
 	c.slots = map[net.Conn]*ConnSlot{}
 	s := &http.Server{
 		Handler:           o.Handler,
@@ -131,12 +133,12 @@ func (c *Connections) state(conn net.Conn, s http.ConnState) {
 			g.seen().next(slot.body)
 		}
 		slot.enterLocked(idle)
-		c.signal()
+		c.changed.Send()
 	case http.StateClosed, http.StateHijacked:
 		c.Open.Dec()
 		slot.enterLocked(closed)
 		delete(c.slots, conn)
-		c.signal()
+		c.changed.Send()
 	}
 }
 
@@ -145,13 +147,6 @@ func (c *Connections) slotLocked(conn net.Conn) *ConnSlot {
 		return g.seen().slot // faster than the map, for each request
 	}
 	return c.slots[conn]
-}
-
-func (c *Connections) signal() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
 }
 
 // pollInterval is how often a queued connection checks for a slot that only the passage of time has

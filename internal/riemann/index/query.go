@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/riemann/query"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/wake"
 )
 
 // TooManyError: the matching events exceed the limit of an answer.
@@ -152,11 +153,11 @@ type Subscription struct {
 	query *query.Query
 	event Event // of the worker
 
-	mu    sync.Mutex    // guards the fields below
-	queue [][]byte      // events as JSON, in order
-	bytes int64         // of queue
-	err   error         // why it has ended
-	more  chan struct{} // capacity 1: queue or err has changed
+	mu    sync.Mutex  // guards the fields below
+	queue [][]byte    // events as JSON, in order
+	bytes int64       // of queue
+	err   error       // why it has ended
+	more  wake.Signal // queue or err has changed
 }
 
 // Subscribe calls each for the events in the index that match, and returns a subscription to those
@@ -167,7 +168,7 @@ func (x *Index) Subscribe(ctx context.Context, q *query.Query, each func(e *Even
 		return nil, err
 	}
 	defer x.freeSlot()
-	s := &Subscription{x: x, query: q, more: make(chan struct{}, 1)}
+	s := &Subscription{x: x, query: q, more: wake.New()}
 	var tx *sql.Tx
 	// Do is not canceled, because its function leaves a lock to this one.
 	if err := x.loop.Do(context.WithoutCancel(ctx), func(context.Context) (err error) {
@@ -225,7 +226,7 @@ func (w *worker) end(s *Subscription, why error) {
 	if s.err == nil {
 		s.err = why
 	}
-	s.wake()
+	s.more.Send()
 }
 
 // tell gives events to the subscribers whose query they match.
@@ -250,15 +251,8 @@ func (s *Subscription) add(event []byte, most int64) bool {
 		return false
 	}
 	s.queue = append(s.queue, event)
-	s.wake()
+	s.more.Send()
 	return true
-}
-
-func (s *Subscription) wake() {
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
 }
 
 // Next waits for events and returns them as JSON, in order; none if ctx ends first. After ErrSlow,
