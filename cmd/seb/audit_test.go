@@ -53,7 +53,7 @@ func TestAudit(t *testing.T) {
 	p.must("topic", "create", "orders.new", "-s", "retention-time=1d")
 	p.must("topic", "update", "orders.new", "-s", "retention-time=")
 	p.must("acl", "deny", "shop", "write", "topic", "orders.old")
-	p.must("trigger", "put", "paid", "paid", "--deliver", `{"url":"https://example.com/secret-path","secrets":["whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"]}`)
+	p.mustWith(`{"id":"paid","expr":"paid","deliver":{"url":"https://example.com/secret-path","secrets":["whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"]}}`, "trigger", "apply", "-f", "-", "--yes")
 	p.must("entity", "erase", "private-name")
 	p.must("trigger", "pause", "paid")
 	p.refused(1, "forbidden", as(shop, "consume", "orders.new")...)

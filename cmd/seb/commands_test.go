@@ -185,7 +185,7 @@ func TestTopicCommands(t *testing.T) {
 	p.mustWith("x\n", "produce", "orders")
 	check.Containsf(t, p.must("topic", "list"), "orders  3           1 ", "list")
 	p.refused(2, "--yes", "topic", "delete", "orders")
-	p.must("trigger", "put", "late", "a", "--topic-name", "late-events")
+	p.mustWith("{id: late, expr: a, topic: late-events}", "trigger", "apply", "-f", "-", "--yes")
 	p.refused(1, "late; use force to delete it anyway", "topic", "delete", "late-events")
 	p.must("topic", "delete", "late-events", "--force")
 	sebtest.Eventually(t, "the list shows that the topic is missing", func() bool { return strings.Contains(p.must("trigger", "list"), "topic missing") })

@@ -12,7 +12,7 @@ import (
 
 func TestErase(t *testing.T) {
 	c := newTestBroker(t)
-	mustTrigger(t, c, "put", "ab", "a THEN b")
+	apply(t, c, "{id: ab, expr: a THEN b}")
 	happen(t, c, "a u1", "b u1", "a u2", "b u2")
 	explained := func(entity string) client.Explanation {
 		x := must.Get(c.Explain(t.Context(), "ab", entity))(t)

@@ -47,8 +47,8 @@ func fileCommands(t *testing.T) (all []fileCommand) {
 	secure := []string{"--tls-cert", leaf.Cert, "--tls-key", leaf.Key, "--tls-principal-mapping", "RULE:^CN=([^,+]+).*$/$1/"}
 	begin := remoteCommands(t)
 	begin["serve"], begin["doctor"] = append([]string{"serve"}, broker...), append([]string{"doctor"}, broker...)
-	instead := map[string][]string{"trigger put": {"trigger", "put", "x"}, "trigger dry-run": {"trigger", "dry-run"}, "event": {"event"}} // with --file
-	beside := map[string][]string{                                                                                                        // other flags that the flag needs
+	instead := map[string][]string{"trigger dry-run": {"trigger", "dry-run"}, "event": {"event"}} // with --file
+	beside := map[string][]string{                                                                // other flags that the flag needs
 		"tls-cert": {"--tls-key", leaf.Key}, "tls-key": {"--tls-cert", leaf.Cert}, "tls-client-ca": secure,
 		"tls-client-crl": append([]string{"--tls-client-ca", ca}, secure...), "cpuprofile": {"--batches", "1"}, "memprofile": {"--batches", "1"},
 		"client-cert": {"--client-key", leaf.Key}, "client-key": {"--client-cert", leaf.Cert},

@@ -93,11 +93,11 @@ func (s *sealing) broker(args ...string) *running {
 
 func (s *sealing) put(id string) {
 	s.t.Helper()
-	s.mustWith("", "trigger", "put", id, "-f", s.definition())
+	s.must("trigger", "apply", "-f", s.definition(id), "--yes")
 }
 
-func (s *sealing) definition() string {
-	file := filepath.Join(s.dir, "trigger.json")
+func (s *sealing) definition(id string) string {
+	file := filepath.Join(s.dir, id+".json")
 	text := fmt.Sprintf(`{"expr":"signup","fire":"edge","deliver":{"url":%q,"secrets":[%q],"headers":{"Authorization":"Bearer %s"}}}`,
 		s.hook.URL, canaryHook, canaryHeader)
 	must.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
@@ -277,8 +277,8 @@ func (s *sealing) held(b *running, id string) {
 	s.must("trigger", "pause", "b")
 	s.must("trigger", "resume", "b")
 	if state := s.state(); state.Key == "" {
-		s.refused(1, "this bucket encrypts the secrets", "trigger", "put", "d", "-f", s.definition())
-		s.must("trigger", "put", "d", "login")
+		s.refused(1, "this bucket encrypts the secrets", "trigger", "apply", "-f", s.definition("d"), "--yes")
+		s.mustWith("{id: d, expr: login}", "trigger", "apply", "-f", "-", "--yes")
 	}
 	if got := s.hook.got(); got != before {
 		s.t.Errorf("%d deliveries, then %d", before, got)
@@ -308,7 +308,7 @@ func (s *sealing) restored() {
 func (s *sealing) rewrapped() {
 	s.t.Helper()
 	const more = 70 // more than one request changes
-	definition, err := os.ReadFile(s.definition())
+	definition, err := os.ReadFile(s.definition("more"))
 	must.NoError(s.t, errors.Join(err, os.Mkdir(filepath.Join(s.dir, "more"), 0o700)))
 	var both []byte
 	for _, file := range []string{"key2", "key1"} {

@@ -134,7 +134,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	p.must("group", "reset", "g", "demo", "--to", "0")
 	p.must("token", "create", "shop", "--read", "demo")
 	p.must("quota", "set", "shop", "--requests", "9")
-	p.must("trigger", "put", "trig", "a")
+	p.mustWith("{id: trig, expr: a}", "trigger", "apply", "-f", "-", "--yes")
 	asked := func(answer, says string, args ...string) (code int, shown string) {
 		t.Helper()
 		tty := newTerminal(t)

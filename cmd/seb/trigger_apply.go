@@ -33,18 +33,30 @@ type applyFlags struct {
 func newTriggerApply(r *remote) *cobra.Command {
 	f := applyFlags{remote: r}
 	cmd := &cobra.Command{
-		Use:   "apply -f DIR",
-		Short: "Apply trigger files to the broker, after showing the differences",
+		Use:   "apply -f FILE",
+		Short: "Create and change triggers from files, after showing the differences",
 		Long: `Reads a file, or all .yaml, .yml and .json files of a folder, with one trigger each: the members of PUT /triggers/{id} and
-an id, which defaults to the name of the file. Hidden files and the locks, copies and drafts of editors are skipped. Shows the
-changes and asks before it applies them. Triggers without a file are kept, or deleted with --prune. If a file is invalid nothing
-is changed. A trigger with secrets is always stored again, because the broker does not reveal its secrets; that does not create
-a new version.`,
-		Example: "  seb trigger apply -f triggers/\n  seb trigger apply -f triggers/ --yes --prune",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+an id, which defaults to the name of the file:
+
+  id: no-x
+  expr: user_created THEN (NOT use_feature_x WITHIN 7 days)
+  fire: once
+  deliver:
+    url: https://mail.example.com/hook
+    secrets: ["${HOOK_SECRET}"]
+
+A definition is complete: an omitted member gets its default, except status, which is unchanged. ${NAME} in url, secrets and
+headers is replaced by the environment variable. Hidden files and the locks, copies and drafts of editors are skipped.
+
+Shows the changes and asks before it applies them. A trigger that another client changes meanwhile is not overwritten. Triggers
+without a file are kept, or deleted with --prune. If a file is invalid nothing is changed. A trigger with secrets is always
+stored again, because the broker does not reveal its secrets; that does not create a new version.`,
+		Example: "  seb trigger apply -f no-x.yaml\n  seb trigger apply -f triggers/ --yes --prune\n" +
+			"  echo '{\"id\":\"ab\",\"expr\":\"a THEN b\"}' | seb trigger apply -f - --yes",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "file or folder; may be repeated")
+	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "file or folder, - for stdin; may be repeated")
 	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete triggers without a file")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&f.diff, "diff", false, "only show the differences")
@@ -54,6 +66,9 @@ a new version.`,
 func (f *applyFlags) run(cmd *cobra.Command) error {
 	if len(f.files) == 0 {
 		return usageError{errors.New("-f is required: a file or a folder")}
+	}
+	if slices.Contains(f.files, "-") && !f.yes && !f.diff {
+		return usageError{errors.New("--file: -, so that stdin cannot confirm the changes; add --yes or --diff")}
 	}
 	wanted, err := readTriggers(cmd, f.files)
 	if err != nil {
@@ -85,6 +100,10 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error) {
 	var names []string
 	for _, path := range paths {
+		if path == "-" {
+			names = append(names, path)
+			continue
+		}
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--file: %w", err)}
@@ -106,7 +125,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 	var faults []error
 	from := map[string]string{}
 	for _, name := range names {
-		t, err := readTrigger(nil, name)
+		t, err := readTrigger(cmd.InOrStdin(), name)
 		if err == nil {
 			if err = t.check(); err != nil {
 				err = fmt.Errorf("%s: %w", name, err)
@@ -155,6 +174,7 @@ func planOf(wanted []trigger, present []client.Trigger, prune bool) *plan {
 		delete(there, t.ID)
 		c := change{sign: '+', id: t.ID, note: "new", lines: differences(t, old)}
 		if old != nil {
+			t.tag = old.Tag
 			c.sign, c.note = '~', ""
 			if len(c.lines) == 0 {
 				c.sign, c.note = '=', "unchanged"
@@ -202,7 +222,11 @@ func differences(t *trigger, old *client.Trigger) (lines []string) {
 		"backfill": cmp.Or(t.Backfill, "silent"), "carry_fired": fmt.Sprint(t.CarryFired == nil || *t.CarryFired), "on_retract": t.OnRetract,
 		"status": cmp.Or(t.Status, was["status"]),
 	}
-	addMembers(is, masked(t.Deliver))
+	if t.KeepDeliver && old != nil {
+		addMembers(is, string(old.Deliver))
+	} else {
+		addMembers(is, masked(t.Deliver))
+	}
 	names := []string{"expr", "topic", "fire", "cooldown", "backfill", "carry_fired", "on_retract", "status"}
 	both := maps.Clone(was)
 	maps.Copy(both, is)
@@ -329,4 +353,18 @@ func (p *plan) do(cmd *cobra.Command, c *client.Client) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "trigger %s deleted\n", id)
 	}
 	return nil
+}
+
+// printStored prints a stored trigger.
+func printStored(cmd *cobra.Command, out *client.StoredTrigger) {
+	w := cmd.ErrOrStderr()
+	fmt.Fprintf(w, "trigger %s stored as version %d\n", out.ID, out.Version)
+	for _, text := range out.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", text)
+	}
+	for _, h := range out.History {
+		if h.Offset > 0 {
+			fmt.Fprintf(w, "warning: events of partition %d begin at offset %d: earlier ones are unknown\n", h.Partition, h.Offset)
+		}
+	}
 }

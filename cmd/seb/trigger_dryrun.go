@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +18,6 @@ import (
 )
 
 func newTriggerDryRun(r *remote) *cobra.Command {
-	f := triggerFlags{carry: true}
 	var o dryRunFlags
 	var asJSON *bool
 	cmd := &cobra.Command{
@@ -29,7 +31,7 @@ are read too, because they are the history of the expression. A large history ne
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := f.read(cmd, args)
+			t, err := o.read(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -51,7 +53,10 @@ are read too, because they are the history of the expression. A large history ne
 			})
 		},
 	}
-	f.register(cmd)
+	cmd.Flags().StringVarP(&o.file, "file", "f", "", "file with the trigger in YAML or JSON, - for stdin")
+	cmd.Flags().StringVar(&o.spec.Topic, "topic-name", "", "topic of its events (default: the broker's events topic)")
+	cmd.Flags().StringVar(&o.spec.Fire, "fire", "", "once, edge or reset (default once)")
+	cmd.Flags().StringVar(&o.spec.Cooldown, "cooldown", "", "with edge and reset: time after a firing in which others are suppressed, such as 7d")
 	cmd.Flags().StringVar(&o.since, "since", "", "only firings from then on: an age (e.g. 24h, 30d) or a time (2027-01-31T00:00:00Z)")
 	cmd.Flags().StringVar(&o.until, "until", "", "only firings before then: an age or a time")
 	cmd.Flags().IntVar(&o.sample, "sample", 1, "evaluate one of so many entities, and estimate the number of all firings")
@@ -61,9 +66,61 @@ are read too, because they are the history of the expression. A large history ne
 
 // dryRunFlags are the flags of a dry run.
 type dryRunFlags struct {
+	file         string
+	spec         trigger // without a file
 	since, until string
 	sample       int
 	bar          *progress.Bar // nil: none
+}
+
+// read reads the trigger from the file, or from an expression and flags.
+func (f *dryRunFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
+	switch {
+	case f.file != "" && len(exprs) > 0:
+		return nil, usageError{errors.New("give an expression or a file, not both")}
+	case f.file != "":
+		for _, name := range []string{"topic-name", "fire", "cooldown"} {
+			if cmd.Flags().Changed(name) {
+				return nil, usageError{fmt.Errorf("--%s: cannot be combined with --file, which sets it too", name)}
+			}
+		}
+		t, err := readTrigger(cmd.InOrStdin(), f.file)
+		if err != nil {
+			caret(cmd, t.text, err)
+		}
+		return &t, err
+	case len(exprs) == 0:
+		return nil, usageError{errors.New("give an expression, or a file with -f")}
+	}
+	// The broker reports errors in the expression, as it does for JSON.
+	f.spec.text = exprs[0]
+	return &f.spec, nil
+}
+
+// bareWord matches text that can be a trigger ID or an event name.
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// named loads the existing trigger if an expression is only its ID. Flags take precedence over its
+// members.
+func (t *trigger) named(cmd *cobra.Command, c *client.Client, exprs []string) error {
+	if len(exprs) == 0 || !bareWord.MatchString(exprs[0]) {
+		return nil
+	}
+	id := exprs[0]
+	there, err := c.Trigger(cmd.Context(), id)
+	switch {
+	case errors.Is(err, client.ErrUnknownTrigger):
+		fmt.Fprintf(cmd.ErrOrStderr(), "no trigger has the id %s: evaluated as the name of an event\n", id)
+		return nil
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "trigger %s, version %d: %s\n", id, there.Version, shorten(there.Text))
+	t.text = there.Text
+	t.Topic, t.Fire, t.Cooldown = cmp.Or(t.Topic, there.Topic), cmp.Or(t.Fire, there.Fire), cmp.Or(t.Cooldown, there.Cooldown)
+	t.OnRetract = there.OnRetract
+	t.Expr = there.Expr
+	return nil
 }
 
 // options returns the options of the flags, with a progress bar if w is a terminal.

@@ -33,6 +33,7 @@ type trigger struct {
 	api.TriggerSpec
 	expr driplang.Expr
 	text string // the expression, if it is in text form
+	tag  string // of the trigger that it changes; "": any, or none
 }
 
 // readTrigger reads a file in YAML or JSON; - is in. The default ID is the file's name without its
@@ -231,7 +232,7 @@ func (t *trigger) fillIn() error {
 func (t *trigger) spec() client.TriggerSpec {
 	s := client.TriggerSpec{
 		Expr: t.text, Topic: t.Topic, Fire: t.Fire, Cooldown: t.Cooldown, Backfill: t.Backfill,
-		CarryFired: t.CarryFired, OnRetract: t.OnRetract, Status: t.Status, Deliver: t.Deliver,
+		CarryFired: t.CarryFired, OnRetract: t.OnRetract, Status: t.Status, Deliver: t.Deliver, KeepDeliver: t.KeepDeliver, IfTag: t.tag,
 	}
 	if s.Expr == "" {
 		s.Expr = string(t.Expr)

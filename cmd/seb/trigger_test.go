@@ -32,6 +32,16 @@ func mustTrigger(t *testing.T, c *testBroker, args ...string) string {
 	return r.out
 }
 
+// apply stores a trigger of the members after its ID, in YAML.
+func apply(t *testing.T, c *testBroker, members string) ran {
+	t.Helper()
+	r := triggered(t, c, members, "apply", "-f", "-", "--yes")
+	if r.fault != nil {
+		t.Fatalf("%s: %v\n%s", members, r.fault, r.err)
+	}
+	return r
+}
+
 func happen(t *testing.T, c *testBroker, list ...string) {
 	t.Helper()
 	for _, e := range list {
@@ -64,23 +74,22 @@ func dryRuns(t *testing.T, c *testBroker) {
 
 func TestCommandsOfATrigger(t *testing.T) {
 	c := newTestBroker(t)
-	r := triggered(t, c, "", "put", "ab", "a THEN b", "--fire", "edge", "--cooldown", "2 h", "--deliver", `{"topic":"mails"}`)
-	if r.fault != nil || r.out != "" || r.err != "trigger ab stored as version 1\n" {
+	if r := apply(t, c, "{id: ab, expr: a THEN b, fire: edge, cooldown: 2 h, deliver: {topic: mails}}"); r.err != "trigger ab stored as version 1\n" {
 		t.Fatalf("%+v", r)
 	}
-	if r := triggered(t, c, `{"expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`, "put", "open", "-f", "-"); r.fault != nil || !strings.Contains(r.err, "warning: NOT without WITHIN") {
+	if r := apply(t, c, `{"id":"open","expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`); !strings.Contains(r.err, "warning: NOT without WITHIN") {
 		t.Errorf("%+v", r)
 	}
 	const brackets = "warning: AND binds more strongly than THEN: this is read as a THEN ((NOT (a WITHIN 3d)) AND b); if that is not meant, " +
 		"write (a THEN (NOT (a WITHIN 3d))) AND b\n"
-	if r := triggered(t, c, "", "put", "read", "a THEN (NOT a WITHIN 3d) AND b"); r.fault != nil || !strings.Contains(r.err, brackets) {
+	if r := apply(t, c, "{id: read, expr: a THEN (NOT a WITHIN 3d) AND b}"); !strings.Contains(r.err, brackets) {
 		t.Errorf("%+v", r)
 	}
 	if r := triggered(t, c, "", "dry-run", "read"); r.fault != nil || !strings.Contains(r.out, brackets) {
 		t.Errorf("%+v", r)
 	}
-	mustTrigger(t, c, "put", "often", "count(a) >= 3")
-	mustTrigger(t, c, "put", "absent", "a THEN (NOT c WITHIN 5 days)")
+	apply(t, c, "{id: often, expr: count(a) >= 3}")
+	apply(t, c, "{id: absent, expr: a THEN (NOT c WITHIN 5 days)}")
 	happen(t, c, "a u1", "b u1")
 	fires := ""
 	sebtest.Eventually(t, "u1 is listed", func() bool {
@@ -135,12 +144,8 @@ func TestCommandsOfATrigger(t *testing.T) {
 // TestDryRunOfATrigger: an ID runs the trigger; the same name in quotes is an event.
 func TestDryRunOfATrigger(t *testing.T) {
 	c := newTestBroker(t)
-	for _, args := range [][]string{{"put", "no-x", "a THEN b", "--fire", "edge"}, {"put", "form", "-f", "-"}} {
-		in := `{"expr":{"then":[{"event":"a"},{"event":"b"}]},"fire":"edge"}`
-		if r := triggered(t, c, in, args...); r.fault != nil {
-			t.Fatal(r.fault)
-		}
-	}
+	apply(t, c, "{id: no-x, expr: a THEN b, fire: edge}")
+	apply(t, c, `{"id":"form","expr":{"then":[{"event":"a"},{"event":"b"}]},"fire":"edge"}`)
 	happen(t, c, "a u1", "b u1", "a u1", "b u1")
 	const unknown = "no trigger has the id %s: evaluated as the name of an event\n"
 	for arg, want := range map[string]ran{
@@ -162,10 +167,8 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	c := newTestBroker(t)
 	now := time.Now().UTC()
 	end := now.Add(2 * time.Hour).Truncate(time.Minute)
-	quiet := fmt.Sprintf(`{"topic":"mails","quiet_hours":{"from":%q,"to":%q,"zone":"UTC"}}`, now.Add(-2*time.Hour).Format("15:04"), end.Format("15:04"))
-	if r := triggered(t, c, "", "put", "night", "a", "--deliver", quiet); r.fault != nil {
-		t.Fatal(r.fault)
-	}
+	quiet := fmt.Sprintf(`{"id":"night","expr":"a","deliver":{"topic":"mails","quiet_hours":{"from":%q,"to":%q,"zone":"UTC"}}}`, now.Add(-2*time.Hour).Format("15:04"), end.Format("15:04"))
+	apply(t, c, quiet)
 	happen(t, c, "a u1")
 	var list []client.Firing
 	sebtest.Eventually(t, "a firing is pending", func() bool {
@@ -195,15 +198,35 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	check.Contains(t, mustTrigger(t, c, "fires"), "pending, until the trigger is resumed")
 }
 
-func TestPutKeepsADelivery(t *testing.T) {
+func TestApplyKeepsADelivery(t *testing.T) {
 	c := newTestBroker(t)
-	mustTrigger(t, c, "put", "t", "a", "--deliver", `{"topic":"mails"}`)
-	mustTrigger(t, c, "put", "t", "a THEN b", "--keep-deliver")
+	apply(t, c, "{id: t, expr: a, deliver: {topic: mails}}")
+	const changed = "~ t\n    - expr: a\n    + expr: a THEN b\n"
+	if r := apply(t, c, "{id: t, expr: a THEN b, keep_deliver: true}"); r.out != changed {
+		t.Errorf("%s, want %s", r.out, changed)
+	}
 	if got, err := c.Trigger(t.Context(), "t"); err != nil || got.Text != "a THEN b" || string(got.Deliver) != `{"topic":"mails"}` {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if r := triggered(t, c, "", "put", "new", "a", "--keep-deliver"); r.fault == nil || !strings.Contains(r.fault.Error(), `keep_deliver: no trigger "new"`) {
+	r := triggered(t, c, "{id: new, expr: a, keep_deliver: true}", "apply", "-f", "-", "--yes")
+	if r.fault == nil || !strings.Contains(r.fault.Error(), `keep_deliver: no trigger "new"`) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestApplyKeepsTheChangeOfAnother: what another client stores after the differences were shown stays.
+func TestApplyKeepsTheChangeOfAnother(t *testing.T) {
+	c := newTestBroker(t)
+	apply(t, c, "{id: t, expr: a}")
+	dir := t.TempDir()
+	writeFile(t, dir, "t.yaml", "expr: b\n")
+	cmd := newTrigger()
+	cmd.SetContext(t.Context())
+	p := planOf(must.Get(readTriggers(cmd, []string{dir}))(t), must.Get(c.Triggers(t.Context()))(t), false)
+	must.Get(c.PutTrigger(t.Context(), "t", client.TriggerSpec{Expr: "c"}))(t)
+	err := p.do(cmd, c.Client)
+	if got := must.Get(c.Trigger(t.Context(), "t"))(t); got.Text != "c" || !errors.Is(err, client.ErrPreconditionFailed) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -213,9 +236,8 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 	writeFile(t, dir, "bad.yaml", "expr: |\n  a\n  THEN (b WITHIN 2 parsecs)\n")
 	const shown = "THEN (b WITHIN 2 parsecs)\n               ^\n"
 	for _, args := range [][]string{
-		{"put", "t", "a\nTHEN (b WITHIN 2 parsecs)"},
 		{"dry-run", "a\nTHEN (b WITHIN 2 parsecs)"},
-		{"put", "t", "-f", filepath.Join(dir, "bad.yaml")},
+		{"dry-run", "-f", filepath.Join(dir, "bad.yaml")},
 		{"apply", "-f", dir, "--yes"},
 	} {
 		if r := triggered(t, c, "", args...); r.fault == nil || r.err != shown || !strings.Contains(r.fault.Error(), "unknown unit 'parsecs'") {
@@ -223,11 +245,10 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 		}
 	}
 	for text, args := range map[string][]string{
-		"give an expression, or a file": {"put", "t"},
-		"not both":                      {"put", "t", "a", "-f", "x"},
-		"--fire: cannot be combined":    {"put", "t", "-f", "x", "--fire", "edge"},
-		"--deliver: not JSON":           {"put", "t", "a", "--deliver", "{"},
-		"combined with --deliver":       {"put", "t", "a", "--deliver", "{}", "--keep-deliver"},
+		"give an expression, or a file": {"dry-run"},
+		"not both":                      {"dry-run", "a", "-f", "x"},
+		"--fire: cannot be combined":    {"dry-run", "-f", "x", "--fire", "edge"},
+		"stdin cannot confirm":          {"apply", "-f", "-"},
 		"--limit: 0, want 1 or more":    {"fires", "--limit", "0"},
 		"--after: -1, want 0 or more":   {"fires", "--after", "-1"},
 		"--before: -1, want 0 or more":  {"fires", "--before", "-1"},
@@ -250,7 +271,7 @@ func TestApply(t *testing.T) {
 	writeFile(t, dir, "two.yml", "# with a secret\nid: second\nexpr:\n  then: [{event: a}, {not: {within: {event: b}, for: 7 days}}]\nfire: edge\ncooldown: 24h\ndeliver:\n  url: https://example.com/hook\n  secrets: [\"${HOOK_SECRET}\"]\n")
 	writeFile(t, dir, "three.json", `{"expr":"c","carry_fired":false}`)
 	writeFile(t, dir, "README.md", "no trigger")
-	mustTrigger(t, c, "put", "other", "x")
+	apply(t, c, "{id: other, expr: x}")
 
 	if r := triggered(t, c, "", "apply", "-f", dir); r.fault == nil || r.fault.Error() != "canceled: nothing was changed" || !strings.Contains(r.err, "[y/N]") {
 		t.Errorf("%+v", r)
@@ -371,7 +392,7 @@ func TestUnknownTriggersAndFirings(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// A trigger without firings is valid, and so are firings of a deleted trigger.
-	mustTrigger(t, c, "put", "a", "a")
+	apply(t, c, "{id: a, expr: a}")
 	if out := mustTrigger(t, c, "fires", "a"); !strings.HasPrefix(out, "SEQ ") {
 		t.Error(out)
 	}
@@ -456,7 +477,7 @@ func TestFoldersWithOtherFiles(t *testing.T) {
 	}
 	must.NoError(t, os.Symlink("user@host.1234:1", filepath.Join(dir, ".#one.yaml"))) // a lock of Emacs
 	must.NoError(t, os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o700))
-	list := must.Get(readTriggers(nil, []string{dir}))(t)
+	list := must.Get(readTriggers(newTrigger(), []string{dir}))(t)
 	var ids []string
 	for i := range list {
 		ids = append(ids, list[i].ID)
