@@ -9,20 +9,19 @@ import (
 
 // Times are the durations of the rules. No safety depends on them.
 type Times struct {
-	Beat    time.Duration // between two beats
-	Silent  time.Duration // a link is silent after it
-	Alive   time.Duration // a leader that a run may not see commits an empty slot this often
-	Fast    time.Duration // for so long; then at the slow pace
-	Slow    time.Duration // the slow pace
-	Trouble time.Duration // a store that answers nothing for so long is in trouble
-	Parked  time.Duration // a step of a hand-over takes at most this
-	Gap     time.Duration // the loop of a run that pauses for longer was stopped
-	// A leader is not in doubt after a look that is younger than Young. One that was stopped is in doubt
-	// for Doubt.
-	Young, Doubt time.Duration
-	Apart        time.Duration // a run waits so long without a commit of a leader that it has never heard
-	Late         time.Duration // a Report is at most this old when it is told to others
-	HandOver     time.Duration // an operator waits for a standby that can take over
+	Beat     time.Duration // between two beats
+	Silent   time.Duration // a link is silent after it
+	Alive    time.Duration // a leader that a run may not see commits an empty slot this often
+	Fast     time.Duration // for so long; then at the slow pace
+	Slow     time.Duration // the slow pace
+	Trouble  time.Duration // a store that answers nothing for so long is in trouble
+	Parked   time.Duration // a step of a hand-over takes at most this
+	Gap      time.Duration // the loop of a run that pauses for longer was stopped
+	Young    time.Duration // a leader that has read the log within this time answers latest reads
+	Doubt    time.Duration // after a pause it refuses them for so long
+	Apart    time.Duration // a run waits so long without a commit of a leader that it has never heard
+	Late     time.Duration // a Report is at most this old when it is told to others
+	HandOver time.Duration // an operator waits for a standby that can take over
 }
 
 // Designed are the times that the rules are designed for.

@@ -147,8 +147,8 @@ func (by *caller) check() error {
 	return nil
 }
 
-// refused returns why a client has not the right that it lacked a moment ago: its secret is no
-// longer valid, or its rules do not allow it.
+// refused returns the reason for a missing right: the client's secret has expired, or no rule allows
+// the operation.
 func (by *caller) refused(o access.Operation, t access.ResourceType, name string) error {
 	if err := by.Err(); err != nil {
 		return err

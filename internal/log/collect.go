@@ -85,8 +85,13 @@ func (l *Log) forked(branch []string) {
 		return
 	}
 	l.branch = branch[0]
+	l.alarm("objects of another branch found", "key", branch[0], "objects", len(branch), "err", errForked)
+}
+
+// alarm counts and logs a danger that an operator must look at.
+func (l *Log) alarm(danger string, args ...any) {
 	l.met.alarms.Inc()
-	l.opt.Logger.Error("log alarm", "key", branch[0], "objects", len(branch), "err", errForked)
+	l.opt.Logger.Error("log alarm: "+danger, args...)
 }
 
 var errForked = errors.New("a part of the log was lost and a broker continued without it: acknowledged records are not served; " +
@@ -180,8 +185,7 @@ func (l *Log) head(ctx context.Context, key string) (*record.Head, error) {
 		}
 		objstore.Forget(l.opt.Store, key) // it may have been damaged in transit
 	}
-	l.met.alarms.Inc()
-	l.opt.Logger.Error("log alarm", "key", key, "err", err)
+	l.alarm("object is damaged", "key", key, "err", err)
 	return nil, nil // never deleted for being unreadable (rule R9)
 }
 

@@ -87,8 +87,7 @@ func (o *owner) perform(ctx context.Context, e *core.Effect) {
 	case core.EffConfirmed:
 		o.confirmed(e)
 	case core.EffAlarm:
-		o.met.alarms.Inc()
-		o.opt.Logger.Error("log alarm", "shard", o.opt.Core.Shard, "err", e.Err)
+		o.alarm(e.Danger, "shard", o.opt.Core.Shard, "err", e.Err)
 	case core.EffApplied:
 	case core.EffNonce:
 		o.in.put(message{event: &core.Event{Kind: core.EvNonce, Op: e.Op, Nonce: record.NewID()}})

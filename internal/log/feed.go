@@ -45,7 +45,7 @@ func (l *Log) Feeds(wanted bool) { l.feeding.Store(wanted && l.opt.Hooks.Fed != 
 // does not poll for its readers.
 func (l *Log) Heard(heard bool) {
 	l.in.put(message{do: func(ctx context.Context, o *owner) {
-		o.step(ctx, &core.Event{Kind: core.EvHeard, Waiting: heard})
+		o.step(ctx, &core.Event{Kind: core.EvHeard, On: heard})
 	}})
 }
 

@@ -125,7 +125,7 @@ func (o *owner) begin(run context.Context) context.Context {
 func (o *owner) tellShort(ctx context.Context) {
 	if b := o.opt.Batch.Budget; b != nil && b.Short() != o.short {
 		o.short = !o.short
-		o.step(ctx, &core.Event{Kind: core.EvFrugal, Waiting: o.short})
+		o.step(ctx, &core.Event{Kind: core.EvFrugal, On: o.short})
 	}
 }
 
@@ -269,7 +269,7 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 			o.standFor(m.stand, m.gone)
 		case m.readers != nil && *m.readers != o.readers:
 			o.readers = *m.readers
-			o.step(ctx, &core.Event{Kind: core.EvReaders, Waiting: o.readers})
+			o.step(ctx, &core.Event{Kind: core.EvReaders, On: o.readers})
 		}
 	}
 }

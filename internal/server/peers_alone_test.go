@@ -85,7 +85,7 @@ func TestKeysThatAreNotTaken(t *testing.T) {
 	c.byDefault(&own)
 	for range 2 {
 		open(own).Kill()
-		must.NoError(t, os.RemoveAll(own.DataDir))
+		sebtest.Eventually(t, "the killed broker creates no more files", func() bool { return os.RemoveAll(own.DataDir) == nil })
 	}
 
 	configured := c.settings()

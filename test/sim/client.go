@@ -297,7 +297,7 @@ func (w *simulation) readers() {
 			}
 			// Otherwise it would look for a month.
 			if w.loadRand.IntN(50) == 0 && !n.readOnly && w.cfg.Slow == 0 {
-				r.step(&core.Event{Kind: core.EvReaders, Waiting: w.loadRand.IntN(2) == 0})
+				r.step(&core.Event{Kind: core.EvReaders, On: w.loadRand.IntN(2) == 0})
 			}
 		}
 		w.readers()

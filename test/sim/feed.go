@@ -54,7 +54,7 @@ const beatEvery = time.Second
 // hears lets a follower wait for the feed instead of polling, in some runs.
 func (r *run) hears() {
 	if r.n.w.cfg.Heard {
-		r.step(&core.Event{Kind: core.EvHeard, Waiting: true})
+		r.step(&core.Event{Kind: core.EvHeard, On: true})
 	}
 }
 

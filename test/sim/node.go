@@ -127,7 +127,7 @@ func (n *node) begin(follows bool) {
 	r.step(&core.Event{Kind: core.EvStart})
 	r.hears()
 	if n.readOnly {
-		r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
+		r.step(&core.Event{Kind: core.EvReaders, On: true})
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *run) follows(why error) {
 			r.yield.drained = state.Position{}
 			r.core = r.core.Follow()
 			r.step(&core.Event{Kind: core.EvStart})
-			r.step(&core.Event{Kind: core.EvReaders, Waiting: !w.clustered()})
+			r.step(&core.Event{Kind: core.EvReaders, On: !w.clustered()})
 		})
 	})
 }

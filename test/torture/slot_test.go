@@ -241,7 +241,7 @@ func (s *slot) line(text string) {
 	switch {
 	case strings.HasPrefix(text, "panic:"), strings.HasPrefix(text, "fatal error:"), strings.Contains(text, "DATA RACE"):
 		s.r.fault("%s: %s", s.name(), text)
-	case strings.Contains(text, `msg="log alarm"`):
+	case strings.Contains(text, `msg="log alarm: `):
 		s.r.rec.Note(s.name(), "%s", text)
 		if !strings.Contains(text, "store refuses") {
 			s.r.counts.add("alarms", 1)

@@ -140,13 +140,13 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	case EvEncoded:
 		c.encoded(ev)
 	case EvReaders:
-		c.waiting = ev.Waiting
+		c.waiting = ev.On
 		c.tick()
 	case EvHeard:
-		c.heard = ev.Waiting
+		c.heard = ev.On
 		c.tick()
 	case EvFrugal:
-		c.reclaimed.frugal = ev.Waiting
+		c.reclaimed.frugal = ev.On
 	case EvConfirm:
 		c.confirm(ev.Tag, ev.Lost)
 	case EvStepDown:
@@ -233,7 +233,7 @@ func (c *Core) repeat(r *request, ev *Event) {
 // comes (rule R3).
 func (c *Core) refused(r *request, ev *Event) {
 	if r.effect.Attempt == 1 {
-		c.alarm(fmt.Errorf("object store refuses %s: %w", r.effect.Key, orUnknown(ev.Err)))
+		c.alarm("store refuses", fmt.Errorf("object store refuses %s: %w", r.effect.Key, orUnknown(ev.Err)))
 	}
 	if r.effect.Kind == EffPutData {
 		c.lead.refused = fmt.Errorf("%w: %w", state.ErrStoreUnavailable, orUnknown(ev.Err))
@@ -252,7 +252,9 @@ func (c *Core) backoff(attempt int) int64 {
 	return int64(min(d, c.cfg.RetryMax))
 }
 
-func (c *Core) alarm(err error) { c.emit(Effect{Kind: EffAlarm, Err: err}) }
+func (c *Core) alarm(danger string, err error) {
+	c.emit(Effect{Kind: EffAlarm, Danger: danger, Err: err})
+}
 
 // stop ends this run because of corruption or a store that breaks its contract (rule R9). Nothing
 // is deleted, skipped or sealed.
@@ -265,7 +267,7 @@ func (c *Core) stop(err error) {
 	}
 	c.role = RoleStopped
 	c.abandon()
-	c.alarm(err)
+	c.alarm("log has stopped", err)
 	c.emit(Effect{Kind: EffRole, Role: RoleStopped, Epoch: c.Epoch(), Err: err})
 }
 

@@ -34,10 +34,10 @@ const (
 	EvFreeze
 	// after EffPutData with Attempt 0, before any other event: Op, HeadCRC
 	EvEncoded
-	EvReaders // Waiting: whether readers wait for new data
-	// Waiting: whether the leader feeds this broker, so that a follower need not poll for its readers
+	EvReaders // On: readers wait for new data
+	// On: the leader feeds this broker, so that a follower need not poll for its readers
 	EvHeard
-	EvFrugal // Waiting: whether work without urgency should send few requests
+	EvFrugal // On: work without urgency should send few requests
 	// a reader asks for the end of the log; answered by EffConfirmed with Tag (rule R11)
 	EvConfirm
 	// the log reaches Pos: a follower applies everything before it; zero: everything
@@ -89,9 +89,9 @@ type Event struct {
 	Listed   int64 // EvCollected: names listed in the pass
 	Deleted  int64 // EvCollected: names deleted in the pass
 	// EvCollected: the pass is unfinished, or there was more garbage than it may delete
-	More    bool
-	Waiting bool
-	Tag     uint64
+	More bool
+	On   bool
+	Tag  uint64
 	// EvOwned: the store keeps the commit objects of this epoch in a journal
 	Journaled bool
 	Lost      bool           // EvConfirm: an object that the state references is missing
@@ -220,7 +220,7 @@ const (
 	// stepped down; with RoleStopped Err. A follower repeats it when its epoch has changed.
 	EffRole
 	EffConfirmed // answer to EvConfirm: Tag; OK if Reject is nil
-	// Err needs an operator's attention; no other effect depends on it
+	// Danger needs an operator's attention, because of Err; no other effect depends on it
 	EffAlarm
 	EffApplied // the committed state grew by replay: wake waiters
 )
@@ -246,6 +246,7 @@ type Effect struct {
 	Epoch    uint32
 	Leader   string
 	Err      error
+	Danger   string // EffAlarm: in a few words
 	Tag      uint64
 }
 

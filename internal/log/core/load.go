@@ -131,10 +131,10 @@ func (c *Core) loadSnap(i int) {
 		case ev.Outcome == OutcomeNotFound:
 			c.loadNewest()
 		case ev.Outcome == OutcomeCorrupt:
-			c.alarm(fmt.Errorf("read snapshot %s: %w", n.key, orUnknown(ev.Err)))
+			c.alarm("snapshot is damaged", fmt.Errorf("read snapshot %s: %w", n.key, orUnknown(ev.Err)))
 			c.loadSnap(i + 1)
 		case ev.State.Cluster != c.cluster || ev.State.Shard != c.cfg.Shard || ev.State.Pos != n.pos || ev.State.Nonce != n.nonce:
-			c.alarm(fmt.Errorf("snapshot %s: content belongs to another position", n.key))
+			c.alarm("snapshot is damaged", fmt.Errorf("snapshot %s: content belongs to another position", n.key))
 			c.loadSnap(i + 1)
 		default:
 			c.load.base = n.key

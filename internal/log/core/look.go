@@ -126,7 +126,7 @@ func (l *look) decide() {
 	c := l.c
 	ok, lie := l.proven()
 	if lie != nil {
-		c.alarm(fmt.Errorf("the leader fed a slot that differs from the bucket: %w", lie))
+		c.alarm("leader fed a wrong slot", fmt.Errorf("the leader fed a slot that differs from the bucket: %w", lie))
 	}
 	if !ok {
 		c.overtaken(true)

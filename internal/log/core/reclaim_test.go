@@ -98,7 +98,7 @@ func TestGarbageWaitsForRequests(t *testing.T) {
 	r := &reclaimer{bench: leader(t, core.Config{})}
 	r.freeze(nil, one(-1))
 	r.settle()
-	r.step(&core.Event{Kind: core.EvFrugal, Waiting: true})
+	r.step(&core.Event{Kind: core.EvFrugal, On: true})
 	r.trim(1)
 	if r.watch(29 * time.Minute); r.snapshots+r.slots+r.passes > 0 {
 		t.Errorf("after 29 minutes: %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)

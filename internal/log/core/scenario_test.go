@@ -128,7 +128,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 	case "pass", "tick":
 		s.pass(c.Args[0], c.Verb == "tick")
 	case "readers":
-		s.step(&core.Event{Kind: core.EvReaders, Waiting: c.Args[0] == "yes"})
+		s.step(&core.Event{Kind: core.EvReaders, On: c.Args[0] == "yes"})
 	case "confirm":
 		s.step(&core.Event{Kind: core.EvConfirm, Tag: uint64(s.number(c.Args[0]))})
 	case "reach", "feed":

@@ -72,7 +72,7 @@ func (c *Core) compareNames(before []string) {
 	c.request(Effect{Kind: EffScrub, View: c.committed.View(), Key: c.newestSnapshot()}, func(ev *Event) {
 		s.running = false
 		if ev.Err != nil {
-			c.alarm(ev.Err)
+			c.alarm("store breaks its contract", ev.Err)
 		}
 		switch {
 		case len(ev.Names) == 0:
@@ -100,7 +100,7 @@ func (c *Core) newestSnapshot() string {
 func (c *Core) reportLost() {
 	lost := c.lead.scrub.lost
 	c.lead.scrub.lost = nil
-	c.alarm(&MissingError{Key: lost[0], More: len(lost) - 1})
+	c.alarm("objects are missing", &MissingError{Key: lost[0], More: len(lost) - 1})
 	newest, _ := parseSnap(c.cfg.Shard, c.newestSnapshot())
 	needed := slices.ContainsFunc(lost, func(key string) bool {
 		epoch, _, slot, ok := state.ParseSlotKey(c.cfg.Shard, key)

@@ -13,8 +13,8 @@ const slackBytes = 1 << 20
 
 // prepared makes the journal file after the current one. Zeros are written beforehand, because
 // writing into blocks that were never written costs a commit of the file system's journal for each
-// sync. They are written slowly: while the current file fills to its half, the next one fills
-// whole, so that an idle journal prepares nothing and a busy one never waits.
+// sync. They are written slowly: the next file is complete when the current one is half full, so that
+// an idle journal prepares nothing and a busy one never waits.
 type prepared struct {
 	j    *Journal
 	done chan struct{} // closed when the goroutine has ended
