@@ -208,16 +208,17 @@ func WithFrom(ctx context.Context, o audit.Origin) context.Context {
 	return context.WithValue(ctx, fromKey{}, o)
 }
 
-// audit reports a denial for the audit topic. Other errors are none.
-func (a *API) audit(r *http.Request, by *caller, err error) {
+// audited returns err, and reports a denial for the audit topic. Other errors are none.
+func (a *API) audited(r *http.Request, by *caller, err error) error {
 	if err == nil || problemOf(err).Code != api.Forbidden {
-		return
+		return err
 	}
 	of := right{access.Alter, access.Cluster, access.ClusterName} // a token that would have more rights
 	if d, ok := errors.AsType[*denial](err); ok {
 		of = d.right
 	}
 	a.b.Denied(by.origin(r.Context()), of.operation, of.resource, of.name)
+	return err
 }
 
 // require adds a right that only the body or the state names to those that the request needs, and
@@ -342,66 +343,21 @@ func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (who *auth.
 	return who, ends, err
 }
 
-// serveKeyed authenticates and authorizes a request, and calls its route.
-func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) error {
-	slot := httpconn.SlotOf(r.Context())
-	a.forwardedFor(r)
-	who, ends, err := a.authenticate(r, slot)
-	if errors.Is(err, auth.ErrUnauthenticated) && a.caughtUp(r) {
-		who, ends, err = a.authenticate(r, slot) // the token is new
-	}
-	if !ends.IsZero() && err == nil {
-		ctx, cancel := context.WithDeadline(r.Context(), ends)
-		defer cancel()
-		r = r.WithContext(ctx)
-	}
+// outcome returns the error of a request of a client that may have lost its rights meanwhile.
+func (p *principal) outcome(rt *route, err error) error {
 	switch {
-	case errors.Is(err, auth.ErrUnauthenticated):
-		return a.unauthorized(w, r, err)
-	case slot.Refused() && rt.path != "/metrics":
-		return problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
-	case err != nil: // of a follower whose store does not answer; the leader may know the key
-		return a.serveAt(rt, w, r, func() error { return err })
-	}
-	slot.MarkAuthenticated()
-	if err := rt.checkArguments(w, r); err != nil {
-		return err
-	}
-	if who.Root() {
-		return a.serveAt(rt, w, r, func() error { return a.serve(rt, w, r, &a.root) })
-	}
-	return a.serveAt(rt, w, r, func() error {
-		p := &principal{caller: caller{Identity: who}, w: w}
-		err := a.serveAs(rt, w, r, p)
-		a.audit(r, &p.caller, err)
-		return err
-	})
-}
-
-// serveAs authorizes a request of a client without the root key, and calls its route.
-func (a *API) serveAs(rt *route, w http.ResponseWriter, r *http.Request, p *principal) error {
-	if err := p.begin(r); err != nil {
-		return err
-	}
-	if err := p.authorize(rt, r, a.o.EventsTopic); err != nil {
-		return err
-	}
-	if rt.method != http.MethodGet {
+	case rt.method != http.MethodGet:
 		// A write is answered with its outcome, even to a client that has lost its rights.
-		err := a.serve(rt, w, r, &p.caller)
 		if err != nil && problemOf(err).Code == api.Forbidden && p.refused() {
 			return p.err
 		}
 		return err
-	}
-	err := a.serve(rt, p, r, &p.caller)
-	switch {
 	case err == nil && p.err == nil || err != nil && !p.refused():
 		return err
 	case p.began:
 		return http.ErrAbortHandler
 	}
-	forgetAnswer(w.Header())
+	forgetAnswer(p.w.Header())
 	return p.err
 }
 

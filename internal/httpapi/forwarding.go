@@ -10,7 +10,6 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -27,80 +26,52 @@ func (a *API) newForwarder() *forward.Forwarder {
 	})
 }
 
-// serveAt answers a request of a client with a key with serve, or lets the leader answer it.
-func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve func() error) error {
-	needed := rt.at == leader || rt.at == anyBroker && (wantsLeader(r) || a.b.StoreFault() != nil && a.leaderReads(rt, r))
-	if rt.at == anyBroker && !needed {
-		ready, err := a.reached(r)
-		switch {
-		case err != nil:
-			return err
-		case ready:
-			err := serve()
-			if !errors.Is(err, broker.ErrStoreUnavailable) || !a.leaderReads(rt, r) {
-				return err
-			}
-		case a.forwarder == nil || a.forwarder.First(r, false) != cluster.ForwardCall:
-			return notYet()
-		}
-		needed = true
+// needsLeader reports whether the leader answers a request of a client with a key. A read waits until
+// this broker has applied what its answer must include.
+func (a *API) needsLeader(rt *route, r *http.Request) (bool, error) {
+	switch {
+	case rt.at != anyBroker:
+		return rt.at == leader, nil
+	case wantsLeader(r) || a.b.StoreFault() != nil && a.leaderReads(rt, r):
+		return true, nil
 	}
-	if !needed || a.forwarder == nil || a.forwarder.Alone() {
-		return serve()
+	ready, err := a.reached(r)
+	switch {
+	case err != nil || ready:
+		return false, err
+	case a.forwarder == nil || a.forwarder.First(r, false) != cluster.ForwardCall:
+		return false, notYet()
+	}
+	return true, nil
+}
+
+// forwardable prepares a request that the leader answers so that it can be forwarded, now or if this
+// broker stops leading. The caller closes the call. nil: this broker alone answers the request.
+func (a *API) forwardable(rt *route, w http.ResponseWriter, r *http.Request) (*forward.Call, error) {
+	if a.forwarder == nil || a.forwarder.Alone() {
+		return nil, nil
 	}
 	switch route := a.forwarder.First(r, rt.at == leader && !a.b.ReadOnly()); {
-	case route == cluster.ServeCall && isForwarded(r):
-		return serve() // if it fails, the first broker sends it to the next leader
-	case route == cluster.ServeCall:
-		if call := a.forwarder.Keep(w, r); call != nil {
-			defer call.Close()
-			return a.serveOrForward(rt, call, w, r, serve)
-		}
-		return serve()
 	case route == cluster.RefuseCall && isForwarded(r):
-		return a.notLeader()
-	case route == cluster.RefuseCall:
-		return serve() // a follower without a leader refuses writes, and confirms reads by the store
+		return nil, a.notLeader()
+	case route == cluster.RefuseCall || isForwarded(r):
+		// A follower without a leader refuses writes, and confirms reads by the store. A forwarded request
+		// that fails is sent to the next leader by the first broker.
+		return nil, nil
+	case route == cluster.ServeCall:
+		return a.forwarder.Keep(w, r), nil
 	}
 	call, err := a.forwarder.Begin(w, r, a.waits(rt, r))
 	if err != nil {
 		a.metrics.forwarded(codeOf(err), 0)
-		return err
 	}
-	defer call.Close()
-	return a.serveOrForward(rt, call, w, r, serve)
+	return call, err
 }
 
 // leaderReads reports whether the leader answers a read if the store does not answer this standby.
 func (a *API) leaderReads(rt *route, r *http.Request) bool {
 	return rt.method == http.MethodGet && a.forwarder != nil && !isForwarded(r) && a.b.LedElsewhere()
 }
-
-// serveOrForward answers a request with serve while this broker leads, and lets the leader answer it
-// otherwise. If the broker stops leading before it has done anything, the next leader answers.
-func (a *API) serveOrForward(rt *route, call *forward.Call, w http.ResponseWriter, r *http.Request, serve func() error) error {
-	end := time.Now().Add(a.o.LeaderWait)
-	for {
-		if a.b.Leads() {
-			err := serve()
-			if !ledNoMore(err) || !call.Again(cluster.CallRefused) || time.Now().After(end) {
-				return err
-			}
-			select {
-			case <-time.After(roleDelay): // the role follows the rejection
-			case <-r.Context().Done():
-				return err
-			}
-		}
-		if err := a.send(rt, call, w, r); !errors.Is(err, forward.ErrLeads) {
-			return err
-		}
-	}
-}
-
-// roleDelay is the time between attempts of a broker that leads but refuses a request as if it did
-// not.
-const roleDelay = 5 * time.Millisecond
 
 // ledNoMore reports whether a request failed because this broker leads no more, and has no effect.
 func ledNoMore(err error) bool {

@@ -16,8 +16,10 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -97,15 +99,15 @@ func New(b *broker.Broker, o Options) (*API, error) {
 // the route returns.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	place := httpconn.SlotOf(r.Context())
-	defer place.Finish()
-	fault := place.Begin(r)
-	if r.ContentLength != 0 && !place.BodyReceived() {
+	slot := httpconn.SlotOf(r.Context())
+	defer slot.Finish()
+	fault := slot.Begin(r)
+	if r.ContentLength != 0 && !slot.BodyReceived() {
 		// If the handler leaves the body unread, net/http reads it to reuse the connection; a
 		// deadline bounds that.
 		a.pace.ExtendRead(w)
 	}
-	if place.Refused() || a.connections.HasQueued() {
+	if slot.Refused() || a.connections.HasQueued() {
 		w.Header().Set("Connection", "close") // another connection waits for this slot
 	}
 	rt, p := findRoute(r)
@@ -132,7 +134,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt.path != peerPath && !KnownHost(r.Host, a.o.Hosts) && !a.hasKey(r):
 		err = unknownHost(r)
 	default:
-		err = a.serve(rt, w, r, &caller{})
+		err = a.serve(rt, w, r, nil)
 	}
 	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		if !a.gone(r, err) {
@@ -151,6 +153,109 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	a.writeError(w, r, err)
+}
+
+// serveKeyed authenticates the client of a request, and answers it: here, or by the leader. If this
+// broker stops leading before it has done anything, the next leader answers.
+func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) error {
+	slot := httpconn.SlotOf(r.Context())
+	a.forwardedFor(r)
+	who, ends, err := a.authenticate(r, slot)
+	if errors.Is(err, auth.ErrUnauthenticated) && a.caughtUp(r) {
+		who, ends, err = a.authenticate(r, slot) // the token is new
+	}
+	if !ends.IsZero() && err == nil {
+		ctx, cancel := context.WithDeadline(r.Context(), ends)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	switch {
+	case errors.Is(err, auth.ErrUnauthenticated):
+		return a.unauthorized(w, r, err)
+	case slot.Refused() && rt.path != "/metrics":
+		return problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
+	case err != nil: // of a follower whose store does not answer; the leader may know the key
+		rt, who = rt.refusing(err), nil
+	default:
+		slot.MarkAuthenticated()
+		if err := rt.checkArguments(w, r); err != nil {
+			return err
+		}
+	}
+	atLeader, err := a.needsLeader(rt, r)
+	if err != nil {
+		return err
+	}
+	if !atLeader {
+		err := a.serve(rt, w, r, who)
+		if rt.at == here || !errors.Is(err, broker.ErrStoreUnavailable) || !a.leaderReads(rt, r) {
+			return err
+		}
+	}
+	call, err := a.forwardable(rt, w, r)
+	switch {
+	case err != nil:
+		return err
+	case call == nil:
+		return a.serve(rt, w, r, who)
+	}
+	defer call.Close()
+	for end := time.Now().Add(a.o.LeaderWait); ; {
+		if a.b.Leads() {
+			err := a.serve(rt, w, r, who)
+			if !ledNoMore(err) || !call.Again(cluster.CallRefused) || time.Now().After(end) {
+				return err
+			}
+			select {
+			case <-time.After(5 * time.Millisecond): // the role follows the rejection
+			case <-r.Context().Done():
+				return err
+			}
+		}
+		if err := a.send(rt, call, w, r); !errors.Is(err, forward.ErrLeads) {
+			return err
+		}
+	}
+}
+
+// serve calls the handler of a route. who is nil on a route without a key; another client than that
+// with the root key needs the rights of the route. A follower that does not know a name calls the
+// handler again with a newer state.
+func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request, who *auth.Identity) error {
+	by, out, limited := &a.root, w, (*principal)(nil)
+	switch {
+	case who == nil:
+		by = &caller{}
+	case !who.Root():
+		limited = &principal{caller: caller{Identity: who}, w: w}
+		by = &limited.caller
+		err := limited.begin(r)
+		if err == nil {
+			err = by.authorize(rt, r, a.o.EventsTopic)
+		}
+		if err != nil {
+			return a.audited(r, by, err)
+		}
+		if rt.method == http.MethodGet {
+			out = limited
+		}
+	}
+	if a.o.ProfileLabels {
+		ctx := pprof.WithLabels(r.Context(), pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpconn.ParamTopic)))
+		pprof.SetGoroutineLabels(ctx)
+		defer pprof.SetGoroutineLabels(r.Context())
+		r = r.WithContext(ctx)
+	}
+	err := rt.serve(a, out, r, by)
+	if rt.method == http.MethodGet && a.b.Follows() && unknownName(err) {
+		if err = a.fresh(r); err == nil {
+			err = rt.serve(a, out, r, by) // after an error nothing has been written
+		}
+	}
+	if limited != nil {
+		err = a.audited(r, by, limited.outcome(rt, err))
+	}
+	return err
 }
 
 // unauthorized refuses a request without a valid key for a reason. After many wrong keys the answer
@@ -175,27 +280,6 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, reason error)
 		}
 	}
 	return reason
-}
-
-// serve calls the route. A follower that does not know a name calls it again with a newer state.
-func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request, by *caller) error {
-	err := a.call(rt, w, r, by)
-	if rt.method == http.MethodGet && a.b.Follows() && unknownName(err) {
-		if err = a.fresh(r); err == nil {
-			err = a.call(rt, w, r, by) // after an error nothing has been written
-		}
-	}
-	return err
-}
-
-// call calls the route, with profile labels if enabled.
-func (a *API) call(rt *route, w http.ResponseWriter, r *http.Request, by *caller) (err error) {
-	if !a.o.ProfileLabels {
-		return rt.serve(a, w, r, by)
-	}
-	labels := pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpconn.ParamTopic))
-	pprof.Do(r.Context(), labels, func(ctx context.Context) { err = rt.serve(a, w, r.WithContext(ctx), by) })
-	return err
 }
 
 // freshWait bounds a confirmation, because the store may be unavailable.

@@ -14,7 +14,7 @@ import (
 type route struct {
 	method string
 	path   string // a segment in braces matches any text except ""
-	at     place
+	at     servedBy
 	needs  needs
 	serve  serveFunc
 }
@@ -22,12 +22,12 @@ type route struct {
 // serveFunc answers a request, or returns an error before it has written anything.
 type serveFunc func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error
 
-// place is which of several brokers answers a request. Zero is invalid.
-type place uint8
+// servedBy is which of several brokers answers a request. Zero is invalid.
+type servedBy uint8
 
 const (
 	// here: the broker that gets the request, because the answer is about it, or depends on nothing.
-	here place = iota + 1
+	here servedBy = iota + 1
 	// anyBroker: any one, from what it has applied of the log. The leader, if the answer must include
 	// everything committed before the request, or what only the leader knows.
 	anyBroker
@@ -143,6 +143,13 @@ func (serve serveFunc) encoded(a *API, w http.ResponseWriter, r *http.Request, b
 		return err
 	}
 	return Sent(e.Close())
+}
+
+// refusing returns the route with a handler that refuses each request.
+func (rt *route) refusing(err error) *route {
+	refuses := *rt
+	refuses.serve = func(*API, http.ResponseWriter, *http.Request, *caller) error { return err }
+	return &refuses
 }
 
 // name returns the route's label in metrics.
