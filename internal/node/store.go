@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/filelock"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
@@ -202,8 +203,15 @@ func openFolder(dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder (--data-dir): %w", err)
 	}
-	lock, err := lockFile(filepath.Join(dir, "lock"))
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
+		return nil, fmt.Errorf("data folder %s (--data-dir): %w", dir, err)
+	}
+	if err := filelock.Lock(lock); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, filelock.ErrInUse) {
+			err = ErrFolderInUse
+		}
 		return nil, fmt.Errorf("data folder %s (--data-dir): %w", dir, err)
 	}
 	// The lock has the process ID, for `kill $(cat lock)`. A full disk must not prevent a start.
@@ -218,7 +226,7 @@ func (f *folder) close() error {
 		return nil
 	}
 	_ = f.lock.Truncate(0)
-	return unlock(f.lock)
+	return filelock.Close(f.lock)
 }
 
 // ErrFolderInUse: another process uses this data folder.

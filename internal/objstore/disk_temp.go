@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/filelock"
 )
 
 // tempRoot contains a folder for every process that writes. Keys cannot contain '+'.
@@ -53,7 +55,7 @@ func (l *lazyTemp) open(root *os.Root) (*tempFolder, error) {
 
 func (l *lazyTemp) close(root *os.Root) error {
 	if t := l.folder.Load(); t != nil {
-		return errors.Join(root.RemoveAll(t.path), t.file.Close())
+		return errors.Join(root.RemoveAll(t.path), filelock.Close(t.file))
 	}
 	return nil
 }
@@ -89,17 +91,17 @@ func (t *tempFolder) lock(root *os.Root) (own bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = lockFolder(t.file)
+	err = filelock.Lock(t.file)
 	if err == nil || lockless(err) {
 		opened, openedErr := t.file.Stat()
 		named, namedErr := root.Stat(t.path)
 		if openedErr == nil && namedErr == nil && os.SameFile(opened, named) {
 			return true, nil
 		}
-		err = unix.EWOULDBLOCK
+		err = filelock.ErrInUse
 	}
 	_ = t.file.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(err, filelock.ErrInUse) {
 		return false, nil
 	}
 	return false, err
@@ -139,20 +141,11 @@ func sweepOne(root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if lockFolder(f) != nil {
+	defer filelock.Close(f)
+	if filelock.Lock(f) != nil {
 		return nil // its owner is running, or the file system has no locks
 	}
 	return root.RemoveAll(name)
-}
-
-func lockFolder(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }
 
 // lockless reports whether the file system has no locks. Leftovers stay there.

@@ -101,6 +101,7 @@ var levels = map[string]int{
 	"internal/watermark": -2,
 	"internal/wake":      -2,
 	"internal/input":     -2,
+	"internal/filelock":  -2,
 	"internal/failpoint": -2, // not in the released program
 
 	"packaging": 13, // a separate module

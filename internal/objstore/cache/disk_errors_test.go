@@ -119,6 +119,8 @@ func TestFolderOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	first := mustOpen(t, dir, newBucket(), options())
 	without(t, dir)
+	child := must.Get(syscall.Dup(int(first.folder.lock.Fd())))(t) // as between fork and exec
+	defer syscall.Close(child)
 	mustClose(t, first)
 	b := newBucket()
 	b.fill(t, "k", []byte("x"))

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/filelock"
 	"github.com/sebbroker/seb/internal/sorting"
 )
 
@@ -331,9 +332,6 @@ const (
 	pageBytes  = 4096 // allocation unit of files
 )
 
-// errInUse: another process has the folder.
-var errInUse = errors.New("folder is in use by another process")
-
 // folder is the cache's folder, opened so that no path leaves it.
 type folder struct {
 	root *os.Root
@@ -343,7 +341,7 @@ type folder struct {
 func (f *folder) close() error {
 	var err error
 	if f.lock != nil {
-		err = unlock(f.lock)
+		err = filelock.Close(f.lock)
 	}
 	return errors.Join(err, f.root.Close())
 }
@@ -383,10 +381,10 @@ func (c *Cache) lockFolder(dir string) (*folder, error) {
 	if err != nil {
 		return &folder{root: root}, nil // a read-only folder can still be read
 	}
-	if err := flock(lock); err != nil {
+	if err := filelock.Lock(lock); errors.Is(err, filelock.ErrInUse) { // else without locks
 		_ = lock.Close()
 		_ = root.Close()
-		return nil, fmt.Errorf("lock cache folder: %w", err)
+		return nil, fmt.Errorf("lock cache folder: folder is %w", err)
 	}
 	return &folder{root: root, lock: lock}, nil
 }
