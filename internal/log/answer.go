@@ -152,8 +152,8 @@ func (o *owner) abandon() {
 			o.reject(m, ErrClosed)
 		}
 	}
-	for _, c := range o.confirms {
-		c.answer <- ErrClosed
+	for _, answer := range o.confirms {
+		answer <- ErrClosed
 	}
 	clear(o.confirms)
 	for p := range o.open {

@@ -90,7 +90,7 @@ func (o *owner) perform(ctx context.Context, e *core.Effect) {
 		o.alarm(e.Danger, "shard", o.opt.Core.Shard, "err", e.Err)
 	case core.EffApplied:
 	case core.EffNonce:
-		o.in.put(message{event: &core.Event{Kind: core.EvNonce, Op: e.Op, Nonce: record.NewID()}})
+		o.reply(&core.Event{Kind: core.EvNonce, Op: e.Op, Nonce: record.NewID()})
 	default:
 		o.schedule(ctx, e)
 	}
@@ -110,10 +110,10 @@ func (o *owner) schedule(ctx context.Context, e *core.Effect) {
 }
 
 func (o *owner) confirmed(e *core.Effect) {
-	c := o.confirms[e.Tag]
-	if c == nil {
+	answer := o.confirms[e.Tag]
+	if answer == nil {
 		return
 	}
 	delete(o.confirms, e.Tag)
-	c.answer <- e.Reject
+	answer <- e.Reject
 }

@@ -34,7 +34,9 @@ func (l *Log) Reach(pos state.Position) {
 	f.told = true
 	f.mu.Unlock()
 	if send {
-		l.in.put(message{reach: true})
+		l.in.put(message{do: func(ctx context.Context, o *owner) {
+			o.step(ctx, &core.Event{Kind: core.EvReach, Pos: f.take()})
+		}})
 	}
 }
 
@@ -63,7 +65,7 @@ func (l *Log) Feed(prefix []byte) error {
 		return fmt.Errorf("fed slot: %w", &record.CorruptError{What: "slot is cut off", Want: int64(need), Got: int64(len(prefix))})
 	case !l.feeds.reserve(prefix):
 		l.Reach(core.After(&h))
-	case !l.in.put(message{feed: prefix}):
+	case !l.in.put(message{do: func(ctx context.Context, o *owner) { o.feed(ctx, prefix) }}):
 		l.feeds.release(prefix)
 		return ErrClosed
 	}

@@ -128,12 +128,13 @@ func (l *Log) Status() Status { return *l.status.Load() }
 func (l *Log) Done() <-chan struct{} { return l.done }
 
 // Readers sets whether readers wait for new data (rule R11).
-func (l *Log) Readers(waiting bool) { l.in.put(message{readers: &waiting}) }
-
-// confirmation is one call of Confirm or ConfirmLost.
-type confirmation struct {
-	lost   bool
-	answer chan error // capacity 1
+func (l *Log) Readers(waiting bool) {
+	l.in.put(message{do: func(ctx context.Context, o *owner) {
+		if o.readers != waiting {
+			o.readers = waiting
+			o.step(ctx, &core.Event{Kind: core.EvReaders, On: waiting})
+		}
+	}})
 }
 
 // Confirm asks the store whether the committed state is the end of the log (rule R11). A leader
@@ -148,12 +149,21 @@ func (l *Log) Confirm(ctx context.Context) error { return l.confirm(ctx, false) 
 func (l *Log) ConfirmLost(ctx context.Context) error { return l.confirm(ctx, true) }
 
 func (l *Log) confirm(ctx context.Context, lost bool) error {
-	c := &confirmation{lost: lost, answer: make(chan error, 1)}
-	if !l.in.put(message{confirm: c}) {
+	return l.call(ctx, func(ctx context.Context, o *owner, answer chan<- error) {
+		o.tag++
+		o.confirms[o.tag] = answer
+		o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: lost})
+	})
+}
+
+// call lets the owner call f, which sends one answer, now or later, and returns the answer.
+func (l *Log) call(ctx context.Context, f func(context.Context, *owner, chan<- error)) error {
+	answer := make(chan error, 1)
+	if !l.in.put(message{answer: answer, do: func(ctx context.Context, o *owner) { f(ctx, o, answer) }}) {
 		return ErrClosed
 	}
 	select {
-	case err := <-c.answer:
+	case err := <-answer:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -163,18 +173,8 @@ func (l *Log) confirm(ctx context.Context, lost bool) error {
 // Alive returns nil once the owner goroutine has handled everything that was sent to it before: the
 // log makes progress, even if the store does not answer. Errors: ErrClosed, the context's cause.
 func (l *Log) Alive(ctx context.Context) error {
-	answer := make(chan struct{}, 1)
-	if !l.in.put(message{alive: answer}) {
-		return ErrClosed
-	}
-	select {
-	case <-answer:
-		return nil
-	case <-l.ended:
-		return ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	_, err := l.ask(func(_ context.Context, _ *owner, answer chan<- reported) { answer <- reported{} })(ctx)
+	return err
 }
 
 // Close rejects further appends with ErrClosed, stores and answers the queued ones, and waits until

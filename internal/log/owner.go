@@ -24,8 +24,8 @@ type owner struct {
 	storing  int64                  // bytes of their members
 	puts     *pool
 	gets     *pool
-	snapshot snapshot // the last one sent
-	confirms map[uint64]*confirmation
+	snapshot snapshot                // the last one sent
+	confirms map[uint64]chan<- error // unanswered calls of Confirm
 	tag      uint64
 	flushing bool
 	lastBy   int64 // the wait for the last slot ends then; 0: it has not begun
@@ -57,7 +57,7 @@ type snapshot struct {
 }
 
 func newOwner(l *Log) *owner {
-	o := &owner{Log: l, confirms: map[uint64]*confirmation{}, open: map[*proposal]struct{}{}}
+	o := &owner{Log: l, confirms: map[uint64]chan<- error{}, open: map[*proposal]struct{}{}}
 	if l.opt.NoWait {
 		o.batch = NewNull[*member](l.opt.Batch)
 	} else {
@@ -154,11 +154,8 @@ func (o *owner) shutdown() {
 		if m.submit != nil {
 			o.enqueue(m.submit)
 		}
-		if m.confirm != nil {
-			m.confirm.answer <- ErrClosed
-		}
-		if m.stand != nil {
-			m.stand <- ErrClosed
+		if m.answer != nil {
+			m.answer <- ErrClosed
 		}
 	}
 	o.stood(ErrClosed)
@@ -236,40 +233,11 @@ func (o *owner) tick(ctx context.Context) {
 
 func (o *owner) drain(ctx context.Context) {
 	o.spare = o.in.take(o.spare)
-	o.handle(ctx, o.spare)
-}
-
-func (o *owner) handle(ctx context.Context, msgs []message) {
-	for i := range msgs {
-		switch m := &msgs[i]; {
-		case m.submit != nil:
+	for i := range o.spare {
+		if m := &o.spare[i]; m.submit != nil {
 			o.enqueue(m.submit)
-		case m.cancel != nil:
-			o.cancel(m.cancel, m.why)
-		case m.event != nil:
-			if m.body != nil || m.event.Op == o.snapshot.op {
-				o.snapshot = snapshot{m.event.Op, m.body}
-			}
-			o.step(ctx, m.event)
-		case m.confirm != nil:
-			o.tag++
-			o.confirms[o.tag] = m.confirm
-			o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
-		case m.alive != nil:
-			m.alive <- struct{}{}
-		case m.reach:
-			o.step(ctx, &core.Event{Kind: core.EvReach, Pos: o.feeds.take()})
-		case m.feed != nil:
-			o.feed(ctx, m.feed)
-		case m.do != nil:
+		} else {
 			m.do(ctx, o)
-		case m.report != nil:
-			m.report <- o.report()
-		case m.stand != nil:
-			o.standFor(m.stand, m.gone)
-		case m.readers != nil && *m.readers != o.readers:
-			o.readers = *m.readers
-			o.step(ctx, &core.Event{Kind: core.EvReaders, On: o.readers})
 		}
 	}
 }
@@ -296,22 +264,12 @@ func (o *owner) cancel(t *Ticket, why error) {
 	}
 }
 
-// message is one item for the owner; the field that is set gives its kind.
+// message is one item for the owner: a submit, or something to do. A submit is no function, because
+// the inbox counts it and there are many.
 type message struct {
-	submit  *Ticket
-	cancel  *Ticket
-	why     error // with cancel
-	event   *core.Event
-	body    []byte // with event: an encoded snapshot for later attempts
-	confirm *confirmation
-	readers *bool
-	alive   chan<- struct{} // capacity 1
-	report  chan<- reported // capacity 1
-	reach   bool            // Log.feeds has a new target
-	feed    []byte          // a slot, counted in Log.feeds
-	stand   chan<- error    // capacity 1
-	gone    bool            // with stand
-	do      func(ctx context.Context, o *owner)
+	submit *Ticket
+	do     func(ctx context.Context, o *owner)
+	answer chan<- error // with do, unless nil: of a caller, who gets ErrClosed if the log closes before; capacity 1
 }
 
 // inbox passes messages to the owner: a slice under a mutex with one wake-up for any number of
@@ -336,7 +294,7 @@ type inbox struct {
 // put delivers a message, or returns false if the inbox no longer accepts it.
 func (b *inbox) put(m message) bool {
 	b.mu.Lock()
-	if b.closed || b.sealed && (m.submit != nil || m.confirm != nil || m.stand != nil) {
+	if b.closed || b.sealed && (m.submit != nil || m.answer != nil) {
 		b.mu.Unlock()
 		return false
 	}

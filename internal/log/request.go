@@ -54,7 +54,9 @@ func (o *owner) request(ctx context.Context, effect *core.Effect) {
 	}
 }
 
-func (o *owner) reply(ev *core.Event) { o.in.put(message{event: ev}) }
+func (o *owner) reply(ev *core.Event) {
+	o.in.put(message{do: func(ctx context.Context, o *owner) { o.step(ctx, ev) }})
+}
 
 // putObject sends a slot. The attempt holds a reference to the object until the store has returned.
 func (o *owner) putObject(ctx context.Context, e *core.Effect) {
@@ -150,7 +152,12 @@ func (o *owner) putSnapshot(ctx context.Context, e *core.Effect, kept []byte) {
 	if ev.Outcome == core.OutcomeOK || ev.Outcome == core.OutcomeExists {
 		body = nil // settled: nothing to keep
 	}
-	o.in.put(message{event: ev, body: body})
+	o.in.put(message{do: func(ctx context.Context, o *owner) {
+		if body != nil || ev.Op == o.snapshot.op {
+			o.snapshot = snapshot{ev.Op, body}
+		}
+		o.step(ctx, ev)
+	}})
 }
 
 // read returns the bytes [0, n) of an object, fewer if it is shorter, and its size, or -1 if the

@@ -141,18 +141,7 @@ func (l *Log) Level() (v Level) {
 // Report returns what the goroutine that owns the log knows. An answer shows that this goroutine
 // runs; it makes no request. Errors: the error that ended the log; ErrClosed; ctx's cause.
 func (l *Log) Report(ctx context.Context) (cluster.Report, error) {
-	answer := make(chan reported, 1)
-	if !l.in.put(message{report: answer}) {
-		return cluster.Report{}, ErrClosed
-	}
-	select {
-	case r := <-answer:
-		return r.Report, r.err
-	case <-l.ended:
-		return cluster.Report{}, ErrClosed
-	case <-ctx.Done():
-		return cluster.Report{}, context.Cause(ctx)
-	}
+	return l.ask(func(_ context.Context, o *owner, answer chan<- reported) { answer <- o.report() })(ctx)
 }
 
 // reported is the answer to a call of Report.

@@ -271,7 +271,7 @@ func (t *Ticket) wait(ctx context.Context, late <-chan time.Time) []Result {
 	case <-late:
 		why = context.DeadlineExceeded
 	}
-	t.log.in.put(message{cancel: t, why: why}) // if refused, the owner has answered or will
+	t.log.in.put(message{do: func(_ context.Context, o *owner) { o.cancel(t, why) }}) // if refused, the owner has answered or will
 	<-t.done
 	return t.results
 }

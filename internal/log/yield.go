@@ -161,16 +161,7 @@ func (l *Log) Stand(ctx context.Context) error { return l.stand(ctx, false) }
 func (l *Log) Succeed(ctx context.Context) error { return l.stand(ctx, true) }
 
 func (l *Log) stand(ctx context.Context, gone bool) error {
-	answer := make(chan error, 1)
-	if !l.in.put(message{stand: answer, gone: gone}) {
-		return ErrClosed
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return l.call(ctx, func(_ context.Context, o *owner, answer chan<- error) { o.standFor(answer, gone) })
 }
 
 // standFor handles a call of Stand or Succeed. next begins the attempt.
