@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,7 +88,7 @@ func newACLList(r *remote) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = newList(r, "rules", func(c *client.Client, ctx context.Context) ([]client.Rule, error) {
 		return c.Rules(ctx, f.filter(cmd))
-	}, "PRINCIPAL\tRULE", func(w io.Writer, rule *client.Rule) { fmt.Fprintf(w, "%s\t%s\n", rule.Principal, ruleText(rule)) })
+	}, "PRINCIPAL\tRULE", func(rule *client.Rule) []any { return []any{rule.Principal, ruleText(rule)} })
 	f.register(cmd)
 	return cmd
 }
@@ -161,9 +160,11 @@ func newQuotaSet(r *remote) *cobra.Command {
 }
 
 func newQuotaList(r *remote) *cobra.Command {
-	return newList(r, "quotas", (*client.Client).Quotas, "PRINCIPAL\tPRODUCE/S\tFETCH/S\tREQUESTS/S", func(w io.Writer, q *client.Quota) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", q.Principal, limitText(config.Bytes(q.ProduceBytes).String(), q.ProduceBytes),
-			limitText(config.Bytes(q.FetchBytes).String(), q.FetchBytes), limitText(strconv.FormatInt(q.Requests, 10), q.Requests))
+	return newList(r, "quotas", (*client.Client).Quotas, "PRINCIPAL\tPRODUCE/S\tFETCH/S\tREQUESTS/S", func(q *client.Quota) []any {
+		return []any{
+			q.Principal, limitText(config.Bytes(q.ProduceBytes).String(), q.ProduceBytes),
+			limitText(config.Bytes(q.FetchBytes).String(), q.FetchBytes), limitText(strconv.FormatInt(q.Requests, 10), q.Requests),
+		}
 	})
 }
 
@@ -278,8 +279,8 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 }
 
 func newTokenList(r *remote) *cobra.Command {
-	return newList(r, "tokens", (*client.Client).Tokens, "TOKEN\tRULES\tSECRETS\tCREATED\tEXPIRES\tLAST USED\tISSUER", func(w io.Writer, t *client.Token) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", t.ID, len(t.Rules), len(t.Secrets), ago(t.Created), ago(t.Expires), ago(t.Used), t.Issuer)
+	return newList(r, "tokens", (*client.Client).Tokens, "TOKEN\tRULES\tSECRETS\tCREATED\tEXPIRES\tLAST USED\tISSUER", func(t *client.Token) []any {
+		return []any{t.ID, len(t.Rules), len(t.Secrets), ago(t.Created), ago(t.Expires), ago(t.Used), t.Issuer}
 	})
 }
 
@@ -289,7 +290,7 @@ func newTokenShow(r *remote) *cobra.Command {
 	}, func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
 		return c.Token(ctx, args[0])
 	}, func(w io.Writer, t *client.Token) error {
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		tw := aligned(w)
 		fmt.Fprintf(tw, "token\t%s\nissuer\t%s\ncreated\t%s\nexpires\t%s\nlast used\t%s\n", t.ID, t.Issuer, ago(t.Created), ago(t.Expires), ago(t.Used))
 		for _, s := range t.Secrets {
 			fmt.Fprintf(tw, "%s\tcreated %s, expires %s, last used %s\n", s.Kind, ago(s.Created), ago(s.Expires), ago(s.Used))

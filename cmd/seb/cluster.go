@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,10 +111,7 @@ func shortRun(run string) string {
 }
 
 func printCluster(w io.Writer, c *client.Cluster) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tROLE\tSTATE\tEPOCH\tLAG\tHTTP\tKAFKA\tVERSION\tRUN")
-	for i := range c.Members {
-		m := &c.Members[i]
+	err := printTable(w, "NAME\tROLE\tSTATE\tEPOCH\tLAG\tHTTP\tKAFKA\tVERSION\tRUN", c.Members, func(m *client.ClusterMember) []any {
 		name, state, epoch, lag := m.Name, m.State, "-", "-"
 		if m.Self {
 			name += " *"
@@ -132,10 +128,11 @@ func printCluster(w io.Writer, c *client.Cluster) error {
 		if m.LagSeconds != nil {
 			lag = seconds(*m.LagSeconds)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(name, "-"), m.Role, state, epoch, lag,
-			cmp.Or(m.URL, "-"), cmp.Or(m.Kafka, "-"), cmp.Or(m.Version, "-"), cmp.Or(shortRun(m.Run), "-"))
-	}
-	if err := tw.Flush(); err != nil {
+		return []any{
+			cmp.Or(name, "-"), m.Role, state, epoch, lag, cmp.Or(m.URL, "-"), cmp.Or(m.Kafka, "-"), cmp.Or(m.Version, "-"), cmp.Or(shortRun(m.Run), "-"),
+		}
+	})
+	if err != nil {
 		return err
 	}
 	for i := range c.Members {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -289,7 +288,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
 	}
 	out := cmd.OutOrStdout()
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	table := aligned(out)
 	var trace func(explain.Moment)
 	if f.trace {
 		trace = func(m explain.Moment) {

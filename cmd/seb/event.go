@@ -187,9 +187,8 @@ func newEntityShow(r *remote) *cobra.Command {
 	var after string
 	l := listing[client.EntityTrigger]{
 		head: "TRIGGER\tVALUE\tFIRINGS\tLAST\tNEXT\tWAITS",
-		row: func(w *bufio.Writer, x *client.EntityTrigger) error {
-			_, err := fmt.Fprintf(w, "%s\t%t\t%d\t%s\t%s\t%s\n", x.Trigger, x.Value, x.Firings, next(x.Last), next(x.Next), x.WaitsFor)
-			return err
+		row: func(x *client.EntityTrigger) []any {
+			return []any{x.Trigger, x.Value, x.Firings, next(x.Last), next(x.Next), x.WaitsFor}
 		},
 		object: func(w *bufio.Writer, x *client.EntityTrigger) error { return writeLine(w, x) },
 		more:   func(last *client.EntityTrigger) string { return "continue with --after " + last.Trigger },

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/spf13/cobra"
@@ -31,12 +30,12 @@ func (r *remote) groupNames(cmd *cobra.Command, args []string, toComplete string
 }
 
 func newGroupList(r *remote) *cobra.Command {
-	return newList(r, "consumer groups", (*client.Client).Groups, "GROUP\tTOPICS\tPARTITIONS\tLAG", func(w io.Writer, g *client.Group) {
+	return newList(r, "consumer groups", (*client.Client).Groups, "GROUP\tTOPICS\tPARTITIONS\tLAG", func(g *client.Group) []any {
 		topics := map[string]bool{}
 		for _, o := range g.Offsets {
 			topics[o.Topic] = true
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", g.Name, len(topics), len(g.Offsets), g.Lag)
+		return []any{g.Name, len(topics), len(g.Offsets), g.Lag}
 	})
 }
 
@@ -61,28 +60,21 @@ func printMembers(w io.Writer, g *client.Group) error {
 	if len(g.Members) == 0 {
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "MEMBER\tCLIENT\tHOST\tPARTITIONS")
-	for i := range g.Members {
-		m := &g.Members[i]
+	return printTable(w, "MEMBER\tCLIENT\tHOST\tPARTITIONS", g.Members, func(m *client.GroupMember) []any {
 		var assigned []string
 		for _, t := range m.Assigned {
 			for _, p := range t.Partitions {
 				assigned = append(assigned, fmt.Sprintf("%s/%d", t.Topic, p))
 			}
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", printable(m.ID), printable(m.ClientID), m.Host, cmp.Or(strings.Join(assigned, " "), "-"))
-	}
-	return tw.Flush()
+		return []any{printable(m.ID), printable(m.ClientID), m.Host, cmp.Or(strings.Join(assigned, " "), "-")}
+	})
 }
 
 func printGroup(w io.Writer, g *client.Group) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TOPIC\tPARTITION\tOFFSET\tSTART\tNEXT\tLAG\tCOMMITTED")
-	for _, o := range g.Offsets {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", o.Topic, o.Partition, o.Offset, o.Start, o.Next, o.Lag, ago(o.Committed))
-	}
-	return tw.Flush()
+	return printTable(w, "TOPIC\tPARTITION\tOFFSET\tSTART\tNEXT\tLAG\tCOMMITTED", g.Offsets, func(o *client.GroupOffset) []any {
+		return []any{o.Topic, o.Partition, o.Offset, o.Start, o.Next, o.Lag, ago(o.Committed)}
+	})
 }
 
 // resetFlags are the flags of `seb group reset`.

@@ -157,9 +157,8 @@ func newKeyList(r *remote) *cobra.Command {
 func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *listing[client.KeyEntry] {
 	return &listing[client.KeyEntry]{
 		all: keys, limit: limit, json: k.asJSON, head: "KEY\tPARTITION\tOFFSET\tTIME",
-		row: func(w *bufio.Writer, e *client.KeyEntry) error {
-			_, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", cell(e.Key), e.Partition, e.Offset, stamp(e.Timestamp))
-			return err
+		row: func(e *client.KeyEntry) []any {
+			return []any{cell(e.Key), e.Partition, e.Offset, stamp(e.Timestamp)}
 		},
 		object: func(w *bufio.Writer, e *client.KeyEntry) error {
 			out := api.KeyEntry{Partition: e.Partition, Offset: e.Offset, Timestamp: e.Timestamp}
@@ -210,13 +209,12 @@ func newKeyHistory(r *remote) *cobra.Command {
 func (k *keyFlags) history(records iter.Seq2[client.KeyRecord, error], limit int) *listing[client.KeyRecord] {
 	return &listing[client.KeyRecord]{
 		all: records, limit: limit, json: k.asJSON, head: "TIME\tPARTITION\tOFFSET\tVALUE",
-		row: func(w *bufio.Writer, r *client.KeyRecord) error {
+		row: func(r *client.KeyRecord) []any {
 			value := "(deleted)"
 			if r.Value != nil {
 				value = cell(r.Value)
 			}
-			_, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", stamp(r.Timestamp), r.Partition, r.Offset, value)
-			return err
+			return []any{stamp(r.Timestamp), r.Partition, r.Offset, value}
 		},
 		object: func(w *bufio.Writer, r *client.KeyRecord) error { return writeJSONRecord(w, r.Partition, &r.Record) },
 		more:   func(*client.KeyRecord) string { return "raise --limit" },

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -12,17 +11,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"net"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -291,17 +285,10 @@ func (r *remote) action(f func(cmd *cobra.Command, c *client.Client, args []stri
 }
 
 // newList returns the command that lists all values of a kind as a table, or as JSON.
-func newList[T any](r *remote, kind string, all func(*client.Client, context.Context) ([]T, error), head string, row func(w io.Writer, v *T)) *cobra.Command {
+func newList[T any](r *remote, kind string, all func(*client.Client, context.Context) ([]T, error), head string, row func(*T) []any) *cobra.Command {
 	return newShow(r, &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List all " + kind, Args: cobra.NoArgs},
 		func(ctx context.Context, c *client.Client, _ []string) ([]T, error) { return all(c, ctx) },
-		func(out io.Writer, list *[]T) error {
-			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, head)
-			for i := range *list {
-				row(w, &(*list)[i])
-			}
-			return w.Flush()
-		})
+		func(out io.Writer, list *[]T) error { return printTable(out, head, *list, row) })
 }
 
 // newShow sets the action of cmd: get a value, and print it for people or as JSON.
@@ -411,89 +398,3 @@ func trustFile(file string) *tls.Config {
 		},
 	}
 }
-
-const (
-	// limitDefault is the default number of entries of listings that may be very long.
-	limitDefault = 100
-	// pageMax is the number of entries per request, and of table rows that are aligned together.
-	pageMax = 1000
-	// cellMax bounds the bytes that a table cell shows.
-	cellMax = 60
-)
-
-// pageOf returns the page size for a limit: one more than the limit, to detect further entries.
-func pageOf(limit int) int {
-	if limit <= 0 || limit >= pageMax {
-		return pageMax
-	}
-	return limit + 1
-}
-
-// listing prints entries as they arrive: as table rows, or as JSON, one object per line.
-type listing[T any] struct {
-	all    iter.Seq2[T, error]
-	limit  int // 0: all
-	json   bool
-	head   string                        // table header
-	row    func(*bufio.Writer, *T) error // cells end in tabs, the row in a newline
-	object func(*bufio.Writer, *T) error
-	more   func(last *T) string // how to get the entries beyond the limit
-}
-
-func (l *listing[T]) print(cmd *cobra.Command) error {
-	if l.limit < 0 {
-		return usageError{fmt.Errorf("--limit: %d, want 0 or more", l.limit)}
-	}
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	w, write := bufio.NewWriter(table), l.row
-	flush := func() error { return errors.Join(w.Flush(), table.Flush()) }
-	if l.json {
-		w, write = bufio.NewWriter(cmd.OutOrStdout()), l.object
-		flush = w.Flush
-	} else {
-		fmt.Fprintln(w, l.head)
-	}
-	n := 0
-	var last T
-	for v, err := range l.all {
-		if err != nil {
-			return errors.Join(err, flush())
-		}
-		if l.limit > 0 && n == l.limit {
-			err := flush()
-			fmt.Fprintf(cmd.ErrOrStderr(), "more entries exist: %s, or print all with --limit 0\n", l.more(&last))
-			return err
-		}
-		last = v
-		if err := write(w, &v); err != nil {
-			return err
-		}
-		if n++; n%pageMax == 0 {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return flush()
-}
-
-// cell formats bytes for a table: plain text unchanged, other bytes quoted, both cut.
-func cell(b []byte) string {
-	s, cut := string(b[:min(len(b), cellMax)]), ""
-	if len(b) > cellMax {
-		for !utf8.ValidString(s) && len(s) > cellMax-utf8.UTFMax {
-			s = s[:len(s)-1]
-		}
-		if !utf8.ValidString(s) {
-			s = string(b[:cellMax])
-		}
-		cut = fmt.Sprintf("... (%d bytes)", len(b))
-	}
-	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(s) != s || s[0] == '"' || s[0] == '(' {
-		s = strconv.Quote(s)
-	}
-	return s + cut
-}
-
-// stamp formats a record's time.
-func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -36,10 +36,8 @@ func printStats(w io.Writer, s *client.Stats) error {
 		_, err := fmt.Fprintln(w, "no statistics:", s.Reason)
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "SERIES\tUNIT\tNOW\tMAX\tLAST %s\n", s.Window)
-	for _, name := range slices.Sorted(maps.Keys(s.Series)) {
-		of := s.Series[name]
+	return printTable(w, "SERIES\tUNIT\tNOW\tMAX\tLAST "+s.Window, slices.Sorted(maps.Keys(s.Series)), func(name *string) []any {
+		of := s.Series[*name]
 		now, most := "-", "-"
 		if n := len(of.Values); n > 0 && of.Values[n-1] != nil {
 			now = figure(*of.Values[n-1])
@@ -47,9 +45,8 @@ func printStats(w io.Writer, s *client.Stats) error {
 		if largest, ok := largestOf(of.Values); ok {
 			most = figure(largest)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", name, of.Unit, now, most, sparkline(of.Values))
-	}
-	return tw.Flush()
+		return []any{*name, of.Unit, now, most, sparkline(of.Values)}
+	})
 }
 
 func figure(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
@@ -108,7 +105,7 @@ func printLatency(w io.Writer, l *client.Latency) error {
 		_, err := fmt.Fprintln(w, "no histograms:", l.Reason)
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := aligned(w)
 	fmt.Fprintf(tw, "PERCENTILE\tACKNOWLEDGEMENTS\tPUTS\n")
 	for _, p := range shownPercentiles {
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", strconv.FormatFloat(p, 'g', -1, 64), percentileOf(&l.Acks, p), percentileOf(&l.Puts, p))

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,9 +25,9 @@ func newTopic() *cobra.Command {
 }
 
 func newTopicList(r *remote) *cobra.Command {
-	return newList(r, "topics", (*client.Client).Topics, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST", func(w io.Writer, t *client.Topic) {
+	return newList(r, "topics", (*client.Client).Topics, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST", func(t *client.Topic) []any {
 		records, bytes, latest := totals(t)
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.Name, len(t.Partitions), records, bytes, ago(latest))
+		return []any{t.Name, len(t.Partitions), records, bytes, ago(latest)}
 	})
 }
 
@@ -77,7 +76,7 @@ A compacted topic keeps records without a key permanently, and its number of par
 // settingsHelp has a line for each setting of a topic.
 func settingsHelp() string {
 	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	tw := aligned(&b)
 	for _, d := range state.SettingTable() {
 		text := d.Meaning
 		if len(d.Choices) > 0 {
@@ -98,17 +97,13 @@ func newTopicSettings(r *remote) *cobra.Command {
 			return c.Settings(ctx)
 		},
 		func(w io.Writer, list *[]client.Setting) error {
-			tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "SETTING\tDEFAULT\tVALUES\tMEANING")
-			for i := range *list {
-				d := &(*list)[i]
+			return printTable(w, "SETTING\tDEFAULT\tVALUES\tMEANING", *list, func(d *client.Setting) []any {
 				otherwise := d.Default
 				if d.DefaultCompacted != "" {
 					otherwise += " (compact: " + d.DefaultCompacted + ")"
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", d.Name, otherwise, acceptedValues(d), d.Meaning)
-			}
-			return tw.Flush()
+				return []any{d.Name, otherwise, acceptedValues(d), d.Meaning}
+			})
 		})
 }
 
@@ -245,12 +240,9 @@ func printTopic(w io.Writer, t *client.Topic) error {
 	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
 		fmt.Fprintf(w, "  %s = %s\n", name, t.Settings[name])
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "PARTITION\tSTART\tNEXT\tRECORDS\tBYTES\tLATEST")
-	for _, p := range t.Partitions {
-		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%d\t%s\n", p.Partition, p.Start, p.Next, p.Records, p.Bytes, ago(p.LatestCommit))
-	}
-	return tw.Flush()
+	return printTable(w, "PARTITION\tSTART\tNEXT\tRECORDS\tBYTES\tLATEST", t.Partitions, func(p *client.Partition) []any {
+		return []any{p.Partition, p.Start, p.Next, p.Records, p.Bytes, ago(p.LatestCommit)}
+	})
 }
 
 func totals(t *client.Topic) (records, bytes int64, latest time.Time) {

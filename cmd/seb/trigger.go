@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sebbroker/seb/client"
@@ -65,21 +64,17 @@ func newTriggerList(r *remote) *cobra.Command {
 			return c.Triggers(ctx)
 		},
 		func(out io.Writer, list *[]client.Trigger) error {
-			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			head := ""
 			if counts {
 				head = "24H\t7D\tPENDING\tDEAD\tLAST\t"
 			}
-			fmt.Fprintf(w, "ID\tVERSION\tSTATUS\tFIRE\t%sEXPRESSION\n", head)
-			for i := range *list {
-				t := &(*list)[i]
-				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t", t.ID, t.Version, triggerStatus(t), t.Fire)
+			return printTable(out, "ID\tVERSION\tSTATUS\tFIRE\t"+head+"EXPRESSION", *list, func(t *client.Trigger) []any {
+				cells := []any{t.ID, t.Version, triggerStatus(t), t.Fire}
 				if f := t.Firings; f != nil {
-					fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t", f.Day, f.Week, f.Pending, f.States["dead"], next(f.Last))
+					cells = append(cells, f.Day, f.Week, f.Pending, f.States["dead"], next(f.Last))
 				}
-				fmt.Fprintln(w, shorten(t.Text))
-			}
-			return w.Flush()
+				return append(cells, shorten(t.Text))
+			})
 		})
 	cmd.Flags().BoolVar(&counts, "counts", false, "count the newest firings of each trigger")
 	return cmd
@@ -119,7 +114,7 @@ func newTriggerShow(r *remote) *cobra.Command {
 }
 
 func printTrigger(out io.Writer, t *client.Trigger) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := aligned(out)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "%s\t%s\n", name, value)
@@ -212,10 +207,7 @@ COUNT is an estimate from up to 5,000 records. Names that the engine knows only 
 }
 
 func printEventNames(out io.Writer, n *client.EventNames) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tCOUNT\tLAST\tPROPERTIES")
-	for i := range n.Names {
-		x := &n.Names[i]
+	err := printTable(out, "NAME\tCOUNT\tLAST\tPROPERTIES", n.Names, func(x *client.EventName) []any {
 		var list []string
 		for j := range x.Properties[:min(len(x.Properties), propertiesShown)] {
 			p := &x.Properties[j]
@@ -225,16 +217,12 @@ func printEventNames(out io.Writer, n *client.EventNames) error {
 		if x.More || len(x.Properties) > propertiesShown {
 			text += ", ..."
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", cell([]byte(x.Name)), x.Count, next(x.Last), text)
+		return []any{cell([]byte(x.Name)), x.Count, next(x.Last), text}
+	})
+	if err == nil && n.Truncated {
+		_, err = fmt.Fprintln(out, "more names exist: give a PREFIX, or raise --limit")
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if n.Truncated {
-		_, err := fmt.Fprintln(out, "more names exist: give a PREFIX, or raise --limit")
-		return err
-	}
-	return nil
+	return err
 }
 
 func newTriggerSecret() *cobra.Command {

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sebbroker/seb/client"
@@ -152,7 +151,7 @@ func printDryRun(out io.Writer, run *client.DryRun) error {
 	for _, text := range run.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", text)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := aligned(out)
 	if run.Sample > 1 {
 		fmt.Fprintf(w, "sample\tone of %d entities: the other numbers are those of the sample\n", run.Sample)
 	}

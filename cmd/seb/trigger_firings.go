@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -51,7 +50,7 @@ func newTriggerFires(r *remote) *cobra.Command {
 }
 
 func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, asJSON bool) error {
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	w := aligned(cmd.OutOrStdout())
 	if !asJSON {
 		fmt.Fprintln(w, "SEQ\tAT\tTRIGGER\tENTITY\tSTATE\tATTEMPTS\tID")
 	}
@@ -77,7 +76,7 @@ func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, as
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", x.Seq, instant(x.At), x.Trigger, x.Entity, became(x), x.Attempts, x.ID)
+			printRow(w, []any{x.Seq, instant(x.At), x.Trigger, x.Entity, became(x), x.Attempts, x.ID})
 		}
 		if next == 0 {
 			break
@@ -153,7 +152,7 @@ func newTriggerExplain(r *remote) *cobra.Command {
 }
 
 func printExplanation(out io.Writer, x *client.Explanation) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := aligned(out)
 	fmt.Fprintf(w, "value\t%t\n", x.Value)
 	if x.Degraded {
 		fmt.Fprintf(w, "\tpossibly wrong: too many instances, %d were kept\n", x.Instances)
@@ -177,10 +176,10 @@ func printExplanation(out io.Writer, x *client.Explanation) error {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s of the entity; the newest that the expression mentions, and deadlines:\n", counted(int64(x.History.Events), "event"))
-	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w = aligned(out)
 	for i := range x.History.Steps {
 		s := &x.History.Steps[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", instant(s.At), cmp.Or(s.Event, "(time)"), s.Value, s.Text)
+		printRow(w, []any{instant(s.At), cmp.Or(s.Event, "(time)"), s.Value, s.Text})
 	}
 	return w.Flush()
 }
