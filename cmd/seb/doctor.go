@@ -21,7 +21,8 @@ func newDoctor() *cobra.Command {
 		Short: "Check the machine, the bucket and the settings, with advice",
 		Long: `Takes the flags and variables of seb serve and checks everything that such a broker depends on: clock, disk, open files, memory,
 addresses, API key, certificate, permissions and latency of the store, lifecycle rules, versioning, the log and its format level.
-A broker may run meanwhile. The check puts ten small objects below probe/ in the bucket and deletes them.
+A broker may run meanwhile. The check puts about twenty small objects below probe/ in the bucket and deletes
+them.
 
 Exit code 0: no check fails, although some may warn. Exit code 1: a check fails.`,
 		Example: "  seb doctor\n  seb doctor --bucket 's3://events/prod?region=eu-central-1' --memory-limit 1GiB",

@@ -3,18 +3,15 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 )
@@ -73,29 +70,18 @@ func (e *examination) brokerAt(ctx context.Context, address string) (own, found 
 func (e *examination) runAt(ctx context.Context, address string) (run string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	scheme := "http"
+	scheme := "http://"
 	if e.cfg.TLS.On(config.ListenerHTTP) {
-		scheme = "https"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/healthz", nil)
-	if err != nil {
-		return "", false
+		scheme = "https://"
 	}
 	var demanded atomic.Bool
-	tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+	run, err := runAt(ctx, scheme+address, client.Options{RetryTime: time.Nanosecond, TLS: &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // no data is sent
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			demanded.Store(true)
 			return &tls.Certificate{}, nil
 		},
-	}}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		_, require := e.cfg.TLS.Clients()
-		return "", require && demanded.Load()
-	}
-	defer resp.Body.Close()
-	var h api.Health
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 4<<10)).Decode(&h) // it is only for the run
-	return h.Run, resp.StatusCode == http.StatusOK
+	}})
+	_, require := e.cfg.TLS.Clients()
+	return run, err == nil || require && demanded.Load()
 }

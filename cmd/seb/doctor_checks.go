@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -192,59 +191,27 @@ func (e *examination) open(ctx context.Context) objstore.Store {
 	return store
 }
 
-// probe checks the permissions that a broker needs, and the latency of a PUT.
+// probe checks the store, with fewer requests than serve makes once, and the latency of a PUT.
 func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
-	key := "probe/" + rand.Text()
+	prefix := "probe/" + rand.Text()
+	var names []string
 	var took []time.Duration
 	for i := range probePuts {
+		names = append(names, fmt.Sprintf("%s-%d", prefix, i))
 		begin := time.Now()
-		name := fmt.Sprintf("%s-%d", key, i)
-		if err := s.Put(ctx, name, objstore.NewBody([]byte("seb doctor"))); err != nil {
-			e.unusable(s, "PUT", err)
+		if err := s.Put(ctx, names[i], objstore.NewBody([]byte("seb doctor"))); err != nil {
+			e.unusable(s, fmt.Errorf("PUT: %w", err))
 			return false
 		}
 		took = append(took, time.Since(begin))
 	}
-	steps := []struct {
-		what string
-		do   func() error
-	}{
-		{"put-if-absent", func() error {
-			if err := s.Put(ctx, key+"-0", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrExists) {
-				return fmt.Errorf("a second PUT of one name gave %v: Seb cannot use this store", err)
-			}
-			return nil
-		}},
-		{"GET", func() error {
-			o, err := s.Get(ctx, key+"-0", objstore.Whole)
-			if err != nil {
-				return err
-			}
-			defer o.Body.Close()
-			_, err = io.Copy(io.Discard, o.Body)
-			return err
-		}},
-		{"LIST", func() error {
-			names, _, err := s.List(ctx, objstore.ListOptions{Prefix: key})
-			if err == nil && len(names) != probePuts {
-				err = fmt.Errorf("%d of %d objects are listed", len(names), probePuts)
-			}
-			return err
-		}},
-		{"DELETE", func() error {
-			for i := range probePuts {
-				if err := s.Delete(ctx, fmt.Sprintf("%s-%d", key, i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
+	if err := s.Delete(ctx, names...); err != nil {
+		e.unusable(s, fmt.Errorf("DELETE: %w", err))
+		return false
 	}
-	for _, step := range steps {
-		if err := step.do(); err != nil {
-			e.unusable(s, step.what, err)
-			return false
-		}
+	if err := objstore.Check(ctx, s, objstore.CheckOptions{Racers: 2, Rounds: 1}); err != nil {
+		e.unusable(s, err)
+		return false
 	}
 	slices.Sort(took)
 	median := took[probePuts/2]
@@ -260,7 +227,7 @@ func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 // probeList is probe for a broker that writes nothing.
 func (e *examination) probeList(ctx context.Context, s objstore.Store) bool {
 	if _, _, err := s.List(ctx, objstore.ListOptions{Max: 1}); err != nil {
-		e.unusable(s, "LIST", err)
+		e.unusable(s, fmt.Errorf("LIST: %w", err))
 		return false
 	}
 	e.add(checkOK, "store", "", "%s: LIST is permitted; nothing is written with --read-only", s)
@@ -268,14 +235,14 @@ func (e *examination) probeList(ctx context.Context, s objstore.Store) bool {
 }
 
 // unusable adds the finding that a request to the store failed.
-func (e *examination) unusable(s objstore.Store, request string, err error) {
+func (e *examination) unusable(s objstore.Store, err error) {
 	do := "check the name of the bucket, region and keys; grant PutObject, GetObject, DeleteObject and ListBucket on the prefix"
 	if _, remote := objstore.As[*s3.Store](s); !remote {
 		do = "allow the broker's user to read and write the folder, and check the disk"
 	} else if errors.Is(err, objstore.ErrNoVerdict) {
 		do = "check the endpoint and the network: the store did not answer"
 	}
-	e.add(checkFail, "store", do, "%s: %s: %v", s, request, err)
+	e.add(checkFail, "store", do, "%s: %v", s, err)
 }
 
 // policies checks the bucket's lifecycle rules and versioning.
