@@ -30,7 +30,7 @@ func trigger(t *testing.T, bucket, expr, deliver string) {
 	t.Helper()
 	n := must.Get(node.Open(t.Context(), node.Options{Bucket: bucket}))(t)
 	e := must.Get(driplang.Parse(expr))(t)
-	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Text: expr, Expr: e, Version: 1, Deliver: json.RawMessage(deliver)}))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Text: expr, Expr: e, Version: 1, Deliver: json.RawMessage(deliver)}, nil))(t)
 	must.NoError(t, n.Close(t.Context()))
 }
 

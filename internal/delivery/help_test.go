@@ -100,7 +100,7 @@ func (w *fixture) put(id, expr, deliver string, change func(d *rule.Definition))
 	if change != nil {
 		change(&d)
 	}
-	must.Get(w.node.Triggers().Put(w.t.Context(), d))(w.t)
+	must.Get(w.node.Triggers().Put(w.t.Context(), d, nil))(w.t)
 }
 
 func to(url, more string) string {

@@ -128,7 +128,7 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 				return err
 			}
 		}
-		put, err := e.PutIf(ctx, d, is)
+		put, err := e.Put(ctx, d, is)
 		if err != nil {
 			return err
 		}

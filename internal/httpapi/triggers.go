@@ -316,7 +316,7 @@ func (t *Triggers) Delete(r *http.Request, by *caller) error {
 	if err != nil {
 		return err
 	}
-	return t.change(ctx, func(ctx context.Context, e *trigger.Engine) error { return e.DeleteIf(ctx, id, is) })
+	return t.change(ctx, func(ctx context.Context, e *trigger.Engine) error { return e.Delete(ctx, id, is) })
 }
 
 // Erase answers DELETE /entities/{entity}, which has no content.

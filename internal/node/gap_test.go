@@ -27,7 +27,7 @@ func TestFollowersPassSkippedOffsets(t *testing.T) {
 	put(t, n, "t", 0, "a", "1", "2")
 	for id, text := range map[string]string{"then": "a THEN b", "absent": "a THEN (NOT c WITHIN 1 second)"} {
 		expr := must.Get(driplang.Parse(text))(t)
-		must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr}))(t)
+		must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr}, nil))(t)
 	}
 	event(t, n, "a")
 	shut(t, n)

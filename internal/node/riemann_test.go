@@ -155,7 +155,7 @@ func TestASilentHostFiresOnce(t *testing.T) {
 			"silent": "heartbeat THEN (NOT heartbeat WITHIN 60 seconds)", "expired": `expired[service = "heartbeat"]`,
 		} {
 			expr := must.Get(driplang.Parse(text))(t)
-			must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr, Topic: "riemann", Fire: rule.OnReset}))(t)
+			must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr, Topic: "riemann", Fire: rule.OnReset}, nil))(t)
 		}
 		var last time.Time
 		for range 5 {

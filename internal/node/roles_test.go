@@ -130,7 +130,7 @@ func takeTurns(t *testing.T, w *turns) {
 	settled, rounds := sebtest.Runs(6, 3), sebtest.Runs(18, 9)
 	leader, next := w.nodes[0], w.nodes[1]
 	expr := must.Get(driplang.Parse("a THEN b"))(t)
-	must.Get(leader.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
+	must.Get(leader.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}, nil))(t)
 	var goroutines, files int
 	for round := range rounds {
 		entity := fmt.Sprint("e", round)

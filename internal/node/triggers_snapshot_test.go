@@ -80,7 +80,7 @@ func copied(t *testing.T, store objstore.Store) {
 func define(t *testing.T, n *Node, text string) {
 	t.Helper()
 	expr := must.Get(driplang.Parse(text))(t)
-	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}, nil))(t)
 }
 
 // TestALostFolderOfATrimmedLog: with only the bucket, a machine knows the state of trimmed events,

@@ -107,7 +107,7 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
 	expr := must.Get(driplang.Parse("a THEN b"))(t)
-	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}, nil))(t)
 	topic, _ := n.EventLog().Topic("events")
 	for _, name := range []string{"a", "b"} {
 		value, _ := json.Marshal(rule.Event{Name: name, EntityID: "e"})
@@ -155,7 +155,7 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
 	expr := must.Get(driplang.Parse("a THEN b"))(t)
-	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}, nil))(t)
 	event := func(name string) {
 		t.Helper()
 		topic := must.Get(trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes))(t)
@@ -215,7 +215,7 @@ func TestTriggersAfterATimeReset(t *testing.T) {
 	}
 	n := open(t, o)
 	expr := must.Get(driplang.Parse("a THEN (NOT b WITHIN 1 second)"))(t)
-	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}))(t)
+	must.Get(n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}, nil))(t)
 	event := func(entity string) {
 		t.Helper()
 		topic := must.Get(trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes))(t)

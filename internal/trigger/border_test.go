@@ -17,7 +17,7 @@ func (s *stepped) define(id, expr string, change func(d *rule.Definition)) {
 	if change != nil {
 		change(&d)
 	}
-	if _, err := s.Put(s.t.Context(), d); err != nil {
+	if _, err := s.Put(s.t.Context(), d, nil); err != nil {
 		s.t.Fatalf("put %s: %v\n%s", id, err, s.logs)
 	}
 }

@@ -75,9 +75,9 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestPutIf: a change whose condition does not hold changes nothing. If it is already stored, it
+// TestConditionalPut: a change whose condition does not hold changes nothing. If it is already stored, it
 // succeeds, with encrypted secrets too.
-func TestPutIf(t *testing.T) {
+func TestConditionalPut(t *testing.T) {
 	log := newLog()
 	b := log.broker(true)
 	end := func() int64 {
@@ -92,7 +92,7 @@ func TestPutIf(t *testing.T) {
 	fails := func(what string, d rule.Definition, is Condition, stored string) {
 		t.Helper()
 		was := end()
-		_, err := e.PutIf(t.Context(), d, is)
+		_, err := e.Put(t.Context(), d, is)
 		fault, ok := errors.AsType[*ConditionError](err)
 		if !ok || fault.ID != d.ID || (fault.Stored == nil) != (stored == "") || stored != "" && fault.Stored.Tag() != stored || end() != was {
 			t.Errorf("%s: %v, and %d records", what, err, end()-was)
@@ -101,7 +101,7 @@ func TestPutIf(t *testing.T) {
 	succeeds := func(what string, d rule.Definition, is Condition, records int64) Put {
 		t.Helper()
 		was := end()
-		p, err := e.PutIf(t.Context(), d, is)
+		p, err := e.Put(t.Context(), d, is)
 		if err != nil || end() != was+records || p.Tag != tagOf(t, e, d.ID) {
 			t.Errorf("%s: %+v, %v, and %d records", what, p, err, end()-was)
 		}
@@ -126,21 +126,21 @@ func TestPutIf(t *testing.T) {
 	fails("an outdated status", changed, tagged(first.Tag), second.Tag)
 	changed.Text = "a"
 	third := succeeds("another notation", changed, tagged(second.Tag), 1)
-	if err := e.DeleteIf(t.Context(), "t", tagged(second.Tag)); !errors.As(err, new(*ConditionError)) {
+	if err := e.Delete(t.Context(), "t", tagged(second.Tag)); !errors.As(err, new(*ConditionError)) {
 		t.Errorf("an outdated deletion: %v", err)
 	}
-	check.NoError(t, e.DeleteIf(t.Context(), "t", tagged(third.Tag)))
-	check.ErrorIsf(t, e.DeleteIf(t.Context(), "t", tagged(third.Tag)), ErrUnknownTrigger, "a second deletion")
+	check.NoError(t, e.Delete(t.Context(), "t", tagged(third.Tag)))
+	check.ErrorIsf(t, e.Delete(t.Context(), "t", tagged(third.Tag)), ErrUnknownTrigger, "a second deletion")
 	fails("a deleted trigger", changed, tagged(third.Tag), "")
 	if fourth := succeeds("a trigger with the old ID", d, absent, 1); fourth.Tag == first.Tag {
 		t.Errorf("it has the tag of a deleted one, %s", first.Tag)
 	}
 	follower, _ := opened(t, log.broker(false))
-	check.ErrorIsf(t, check.Err(follower.PutIf(t.Context(), d, absent)), ErrNotLeader, "a follower")
+	check.ErrorIsf(t, check.Err(follower.Put(t.Context(), d, absent)), ErrNotLeader, "a follower")
 }
 
-// TestPutIfConcurrently: of several changes of one stored trigger at once, one succeeds.
-func TestPutIfConcurrently(t *testing.T) {
+// TestConditionalPutConcurrently: of several changes of one stored trigger at once, one succeeds.
+func TestConditionalPutConcurrently(t *testing.T) {
 	const clients, rounds = 16, 10
 	e := running(t, newLog().broker(true), "")
 	tag := put(t, e, newDefinition(t, "t", "A")).Tag
@@ -155,7 +155,7 @@ func TestPutIfConcurrently(t *testing.T) {
 					d = newDefinition(t, "t", "A")
 					d.Deliver = json.RawMessage(fmt.Sprintf(`{"url":"https://%d.example/%d"}`, i, round))
 				}
-				p, err := e.PutIf(t.Context(), d, tagged(tag))
+				p, err := e.Put(t.Context(), d, tagged(tag))
 				if fault, ok := errors.AsType[*ConditionError](err); err != nil && (!ok || fault.Stored.Tag() == tag) {
 					t.Error(err)
 				} else if err == nil {
@@ -181,9 +181,9 @@ func TestChangeAfterLateChange(t *testing.T) {
 		change func(e *Engine, tag string) (Put, error)
 		want   string // version, text and status that are stored
 	}{
-		{"put", func(e *Engine, _ string) (Put, error) { return e.Put(t.Context(), newDefinition(t, "t", "C")) }, "3 C active"},
+		{"put", func(e *Engine, _ string) (Put, error) { return e.Put(t.Context(), newDefinition(t, "t", "C"), nil) }, "3 C active"},
 		{"conditional put", func(e *Engine, tag string) (Put, error) {
-			return e.PutIf(t.Context(), newDefinition(t, "t", "C"), tagged(tag))
+			return e.Put(t.Context(), newDefinition(t, "t", "C"), tagged(tag))
 		}, "2 late active"},
 		{"pause", func(e *Engine, _ string) (Put, error) { return Put{}, e.Pause(t.Context(), "t", true) }, "2 late paused"},
 	} {

@@ -42,7 +42,7 @@ func newDefinition(t testing.TB, id, expr string) rule.Definition {
 
 func put(t testing.TB, e *Engine, d rule.Definition) Put {
 	t.Helper()
-	p := must.Get(e.Put(t.Context(), d))(t)
+	p := must.Get(e.Put(t.Context(), d, nil))(t)
 	return p
 }
 
@@ -98,7 +98,7 @@ func TestInvalidArguments(t *testing.T) {
 	} {
 		d := newDefinition(t, "t", "A")
 		c.change(&d)
-		if _, err := e.Put(t.Context(), d); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+		if _, err := e.Put(t.Context(), d, nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.want, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestInvalidArguments(t *testing.T) {
 	put(t, e, newDefinition(t, "t", "A")) // creates the topics
 	check.ErrorIs(t, e.Resend(t.Context(), rule.ID{1}), ErrUnknownFiring)
 	b.takeOver(b.broker(false))
-	check.ErrorIs(t, check.Err(e.Put(t.Context(), newDefinition(t, "t", "A"))), ErrNotLeader)
+	check.ErrorIs(t, check.Err(e.Put(t.Context(), newDefinition(t, "t", "A"), nil)), ErrNotLeader)
 }
 
 func TestExplainDryRunAndErase(t *testing.T) {

@@ -138,7 +138,7 @@ func TestLateTriggerAfterRestart(t *testing.T) {
 	if h, err := s.Head("costly"); err != nil || !h.Late || h.Backfilling {
 		t.Fatalf("after a restart: %+v, %v", h, err)
 	}
-	must.Get(s.Put(t.Context(), newDefinition(t, "costly", "A")))(t)
+	must.Get(s.Put(t.Context(), newDefinition(t, "costly", "A"), nil))(t)
 	if n := s.counted("steps_total"); n < 2000 {
 		t.Errorf("new version after %d steps: unread events of the earlier one are lost", n)
 	}

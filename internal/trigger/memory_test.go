@@ -90,7 +90,7 @@ func TestTriggersBeyondMemory(t *testing.T) {
 	put := func(id, text string) error {
 		expr, err := driplang.Parse(text)
 		must.NoError(t, err)
-		_, err = s.Put(t.Context(), rule.Definition{ID: id, Expr: expr, Fire: rule.OnEdge})
+		_, err = s.Put(t.Context(), rule.Definition{ID: id, Expr: expr, Fire: rule.OnEdge}, nil)
 		return err
 	}
 	var full *FullError
@@ -113,7 +113,7 @@ func TestTriggersBeyondMemory(t *testing.T) {
 	if err := put("t0", many(0, 60, " OR ")); !errors.As(err, &full) {
 		t.Errorf("a larger version: %v", err)
 	}
-	check.NoError(t, errors.Join(put("t0", "short"), s.Pause(t.Context(), "t1", true), s.Delete(t.Context(), "t2"), put("new", "A")))
+	check.NoError(t, errors.Join(put("t0", "short"), s.Pause(t.Context(), "t1", true), s.Delete(t.Context(), "t2", nil), put("new", "A")))
 	s.end()
 	s = stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 1 << 10 })
 	s.settle()

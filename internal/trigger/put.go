@@ -34,16 +34,12 @@ type Put struct {
 
 // Put creates a trigger, or a new version if d gives other firings than the current one; else it
 // changes only delivery and status. It ignores d.Version and the members from d.TopicID on. It
-// returns once the engine follows d. Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable,
-// ErrLocked, a format level, those of an append, after which the change may still happen.
-func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
-	return e.PutIf(ctx, d, nil)
-}
-
-// PutIf is Put if the stored trigger meets a condition; nil: always. It also succeeds, and changes
-// nothing, if the stored trigger already is as d, so that a change of unknown outcome can be
-// repeated. Errors: a *ConditionError, and those of Put.
-func (e *Engine) PutIf(ctx context.Context, d rule.Definition, is Condition) (Put, error) {
+// returns once the engine follows d. The stored trigger must meet the condition; nil: any trigger, or
+// none. Without meeting it, Put also succeeds, and changes nothing, if the stored trigger already is as
+// d, so that a change of unknown outcome can be repeated. Errors: a *ConditionError, ErrInvalid, ErrFull,
+// ErrNotLeader, ErrUnavailable, ErrLocked, a format level, those of an append, after which the change
+// may still happen.
+func (e *Engine) Put(ctx context.Context, d rule.Definition, is Condition) (Put, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
 		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -70,7 +66,7 @@ func (e *Engine) PutIf(ctx context.Context, d rule.Definition, is Condition) (Pu
 // outcome was unknown, is stored directly before it as a version that is not older.
 const putTries = 3
 
-// put is an attempt of PutIf for a valid definition. applied reports whether it had an effect. The
+// put is an attempt of Put for a valid definition. applied reports whether it had an effect. The
 // caller holds e.change.
 func (e *Engine) put(ctx context.Context, r *rule.Rule, d rule.Definition, is Condition) (out Put, applied bool, err error) {
 	done, err := e.met(ctx, &d, is)
@@ -334,12 +330,9 @@ func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
 	})
 }
 
-// Delete deletes a trigger and cancels its undelivered firings. Errors: those of Pause.
-func (e *Engine) Delete(ctx context.Context, id string) error { return e.DeleteIf(ctx, id, nil) }
-
-// DeleteIf is Delete if the stored trigger meets a condition; nil: always. Errors: a *ConditionError,
-// and those of Delete.
-func (e *Engine) DeleteIf(ctx context.Context, id string, is Condition) error {
+// Delete deletes a trigger that meets a condition (nil: any), and cancels its undelivered firings.
+// Errors: a *ConditionError, and those of Pause.
+func (e *Engine) Delete(ctx context.Context, id string, is Condition) error {
 	return e.alter(ctx, "trigger.delete", id, is, func(*rule.Definition) *rule.Definition { return nil })
 }
 

@@ -344,7 +344,7 @@ func (w *world) put() {
 	d := rule.Definition{ID: fmt.Sprint("t", w.r.IntN(4)), Expr: x}
 	w.vary(&d)
 	_ = w.change(func(ctx context.Context, n *stepped) error {
-		_, err := n.Put(ctx, d)
+		_, err := n.Put(ctx, d, nil)
 		return err
 	})
 }

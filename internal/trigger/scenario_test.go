@@ -190,7 +190,7 @@ var commands = map[string]func(s *scenario){
 		d := newDefinition(s.t, s.args[0], s.expr)
 		s.into(&d)
 		var err error
-		if s.made, err = s.Put(s.t.Context(), d); err == nil {
+		if s.made, err = s.Put(s.t.Context(), d, nil); err == nil {
 			s.print("version %d", s.made.Version)
 		}
 		s.try(err)
@@ -203,7 +203,7 @@ var commands = map[string]func(s *scenario){
 	},
 	"pause":  func(s *scenario) { s.try(s.Pause(s.t.Context(), s.args[0], true)) },     // ID
 	"resume": func(s *scenario) { s.try(s.Pause(s.t.Context(), s.args[0], false)) },    // ID
-	"delete": func(s *scenario) { s.try(s.Delete(s.t.Context(), s.args[0])) },          // ID
+	"delete": func(s *scenario) { s.try(s.Delete(s.t.Context(), s.args[0], nil)) },     // ID
 	"erase":  func(s *scenario) { s.try(s.Erase(s.t.Context(), "events", s.args[0])) }, // ENTITY
 	"resend": func(s *scenario) { s.try(s.Resend(s.t.Context(), s.last().ID)) },        // TRIGGER ENTITY
 	"deliver": func(s *scenario) { // reports all pending firings as delivered

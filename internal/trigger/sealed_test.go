@@ -66,7 +66,7 @@ func secretsOf(e *Engine) Secrets { s, _ := e.SecretsState(); return s }
 
 func mustPut(t *testing.T, e *Engine, d rule.Definition) Put {
 	t.Helper()
-	p := must.Get(e.Put(t.Context(), d))(t)
+	p := must.Get(e.Put(t.Context(), d, nil))(t)
 	return p
 }
 
@@ -116,14 +116,14 @@ func TestPutEncrypts(t *testing.T) {
 	}
 	moved := secretive("thief")
 	moved.Deliver = x.Deliver
-	if _, err := e.Put(t.Context(), moved); !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "sebsealed1") {
+	if _, err := e.Put(t.Context(), moved, nil); !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "sebsealed1") {
 		t.Errorf("the encrypted form was given: %v", err)
 	}
 	_ = e.Close()
 
 	e, logs := opened(t, log.broker(true))
 	sebtest.Eventually(t, "state", func() bool { return secretsOf(e).Locked == 2 })
-	if _, err := e.Put(t.Context(), secretive("more")); !errors.Is(err, ErrLocked) || !errors.Is(err, ErrInvalid) {
+	if _, err := e.Put(t.Context(), secretive("more"), nil); !errors.Is(err, ErrLocked) || !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a key: %v", err)
 	}
 	check.ErrorIsf(t, check.Err(e.Opened(&x.Definition)), secrets.ErrNoKey, "opened without a key")
@@ -143,7 +143,7 @@ func TestEncryptionWaitsForTheLevel(t *testing.T) {
 	low := errors.New("level 3")
 	e, logs := opened(t, log.broker(true), sealing(ringOf(t, secrets.NewKey())), func(o *Options) { o.Sealable = func() error { return low } })
 	sebtest.Eventually(t, "the warning", func() bool { return strings.Contains(logs.String(), "stay readable") })
-	check.ErrorIsf(t, check.Err(e.Put(t.Context(), secretive("new"))), low, "put")
+	check.ErrorIsf(t, check.Err(e.Put(t.Context(), secretive("new"), nil)), low, "put")
 	check.NoError(t, e.Pause(t.Context(), "old", true))
 	if s := secretsOf(e); s.Readable != 1 || s.Sealed != 0 || log.inLog("sebsealed1", 0) {
 		t.Errorf("state %+v", s)

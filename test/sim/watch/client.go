@@ -203,7 +203,7 @@ func (s *Sim) putAs(id string) {
 		d.OnRetract = rule.Notify
 	}
 	s.change(func(ctx context.Context, b *Broker) error {
-		_, err := b.engine.Put(ctx, d)
+		_, err := b.engine.Put(ctx, d, nil)
 		return err
 	})
 }
