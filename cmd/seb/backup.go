@@ -267,7 +267,7 @@ func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}
-	store, err := anystore.OpenSpec(cmd.Context(), spec, s3Keys())
+	store, err := anystore.OpenSpec(cmd.Context(), spec, anystore.Options{})
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}

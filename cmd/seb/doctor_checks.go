@@ -224,7 +224,7 @@ func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 	return true
 }
 
-// probeList is probe for a broker that writes nothing.
+// probeList checks the permission of a broker that writes nothing.
 func (e *examination) probeList(ctx context.Context, s objstore.Store) bool {
 	if _, _, err := s.List(ctx, objstore.ListOptions{Max: 1}); err != nil {
 		e.unusable(s, fmt.Errorf("LIST: %w", err))

@@ -59,7 +59,7 @@ func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, r
 	return e, args, nil
 }
 
-// only is read without other arguments.
+// only reads the expression, and refuses other arguments.
 func (x *expression) only(cmd *cobra.Command, args []string) (driplang.Expr, error) {
 	e, rest, err := x.read(cmd, args)
 	if err == nil && len(rest) > 0 {
@@ -68,7 +68,7 @@ func (x *expression) only(cmd *cobra.Command, args []string) (driplang.Expr, err
 	return e, err
 }
 
-// warned is only, with the warnings on stderr.
+// warned reads the expression, and prints its warnings on stderr.
 func (x *expression) warned(cmd *cobra.Command, args []string) (driplang.Expr, error) {
 	e, err := x.only(cmd, args)
 	if err != nil {

@@ -136,7 +136,7 @@ func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error)
 			return nil, usageError{fmt.Errorf("--%s: folder %s does not exist", flag, spec.Dir)}
 		}
 	}
-	store, err := anystore.OpenSpec(cmd.Context(), spec, reading())
+	store, err := anystore.OpenSpec(cmd.Context(), spec, readOnlyOptions)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}

@@ -159,7 +159,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer c.Close()
-	store, err := anystore.OpenSpec(cmd.Context(), spec, s3Keys())
+	store, err := anystore.OpenSpec(cmd.Context(), spec, anystore.Options{})
 	if err != nil {
 		return usageError{fmt.Errorf("--to: %w", err)}
 	}

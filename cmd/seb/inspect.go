@@ -112,7 +112,7 @@ func (i *inspectFlags) read(ctx context.Context, name string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: no such file, and no bucket %s; set one with --bucket", name, strings.TrimPrefix(i.bucket, "file:"))
 		}
 	}
-	store, err := anystore.Open(ctx, i.bucket, reading())
+	store, err := anystore.Open(ctx, i.bucket, readOnlyOptions)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -335,12 +335,5 @@ func (d *dump) text(b []byte) string {
 
 func micros(t int64) string { return time.UnixMicro(t).UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// s3Keys uses the credentials of the AWS tools.
-func s3Keys() anystore.Options { return anystore.Options{} }
-
-// reading is s3Keys for commands that create nothing in a bucket.
-func reading() anystore.Options {
-	o := s3Keys()
-	o.Existing = true
-	return o
-}
+// readOnlyOptions are the options of stores of commands that only read.
+var readOnlyOptions = anystore.Options{Existing: true}

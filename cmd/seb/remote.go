@@ -81,7 +81,7 @@ func (r *remote) absent(but string) error {
 		r.dataDir, but, config.ShellQuote(r.dataDir))
 }
 
-// open is client with the key of the settings and the broker of the data folder.
+// open returns a client with the key of the settings, for --address or the broker of the data folder.
 func (r *remote) open(cmd *cobra.Command, key string, local server.Runtime) (*client.Client, error) {
 	address := cmp.Or(r.address, local.Address)
 	switch {
@@ -299,7 +299,7 @@ func newShow[T any](r *remote, cmd *cobra.Command, get func(context.Context, *cl
 	})
 }
 
-// showing is newShow for any type of values: get returns the value and a function that prints it.
+// showing sets the action of cmd: get returns a value and the function that prints it for people.
 func (r *remote) showing(cmd *cobra.Command, get func(context.Context, *client.Client, []string) (any, func(io.Writer) error, error)) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {

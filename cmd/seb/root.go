@@ -270,7 +270,7 @@ func oneLine(cmd *cobra.Command, err error) string {
 	return text
 }
 
-// forPeople is oneLine, or a list if several settings are invalid.
+// forPeople formats an error in one line, or several invalid settings as a list.
 func forPeople(cmd *cobra.Command, err error) string {
 	var faults config.Faults
 	if !errors.As(err, &faults) || len(faults) < 2 {

@@ -109,7 +109,7 @@ func (m *Monitor) becomes(truth bool, n *node, f *frame) int64 {
 	return m.turnsFalse(n, f)
 }
 
-// turnsTrue is becomes(true) for a leaf or THEN without its NOT.
+// turnsTrue returns when the leaf or THEN, ignoring its NOT, becomes true.
 func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	if n.op == form.Leaf {
 		if n.hit(f) {
@@ -131,7 +131,7 @@ func (m *Monitor) turnsTrue(n *node, f *frame) int64 {
 	return at
 }
 
-// turnsFalse is becomes(false) for a leaf or THEN without its NOT.
+// turnsFalse returns when the leaf or THEN, ignoring its NOT, becomes false.
 func (m *Monitor) turnsFalse(n *node, f *frame) int64 {
 	if n.hit(f) || n.op == form.Then && f.cells[n.cell].n > 0 {
 		return maxInstant

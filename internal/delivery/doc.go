@@ -6,7 +6,7 @@
 //	                   │
 //	               queue.go     per trigger: firings read ahead, limits, backoff
 //	                   │
-//	               deliver.go   one delivery: events, rules, attempt ──► engine.Report
+//	               attempt.go   one delivery: events, rules, attempt ──► engine.Report
 //	                   │
 //	               send.go      webhook or topic
 //

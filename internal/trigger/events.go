@@ -98,7 +98,7 @@ func (w *worker) histories(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// history is histories for one trigger.
+// history reads past events for one trigger until it catches up with the main reader.
 func (w *worker) history(ctx context.Context, l *live) (more bool, err error) {
 	i := 2 + slices.Index(w.topics[2:], l.Events)
 	if i < 2 || len(w.pos.Topics[i]) == 0 && !w.authoritative {

@@ -237,7 +237,7 @@ func (w *worker) each(p *piece, f func(r *record.Record, stamped bool) error) er
 	return w.eachFrom(p, w.cursors[p.key].Next, f)
 }
 
-// eachFrom is each, from an offset on.
+// eachFrom calls f for the records of a piece from an offset on.
 func (w *worker) eachFrom(p *piece, from int64, f func(r *record.Record, stamped bool) error) error {
 	for one, err := range p.All() {
 		if err != nil {

@@ -65,7 +65,7 @@ func (w *worker) closeFile(why error) {
 	w.setErr(why)
 	if w.f != nil {
 		if err := w.f.Close(); err != nil {
-			w.opt.Logger.Warn("trigger file close error", "err", err)
+			w.opt.Logger.Warn("trigger file not closed cleanly", "err", err)
 		}
 	}
 	w.f = nil
@@ -318,7 +318,7 @@ type blockedPartition struct {
 	retry    follow.Retry
 }
 
-// tryEvents is events, but an unreadable record blocks only its partition. No instant of its topic
+// tryEvents applies events. An unreadable record blocks only its partition. No instant of its topic
 // completes, because the record may be an event that a trigger waits for. blocked reports that the
 // partition waits for its next attempt.
 func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span follow.Span, lives []*live) (blocked bool, err error) {
