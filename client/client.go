@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // Options configure a Client. The zero value works for a broker without API keys.
@@ -37,11 +38,11 @@ type Options struct {
 
 const (
 	retryTimeDefault = 30 * time.Second
-	retryDelayMin    = 50 * time.Millisecond
-	retryDelayMax    = 5 * time.Second
 	// idleConnectionsMax bounds the idle connections per broker, with room for many goroutines.
 	idleConnectionsMax = 256
 )
+
+var retryDelay = pause.Growth{Min: 50 * time.Millisecond, Max: 5 * time.Second}
 
 // Client is a connection pool to the brokers of one bucket. It may be used concurrently.
 type Client struct {
@@ -237,9 +238,9 @@ func drain(body io.ReadCloser) {
 // backoff waits between attempts. The delay doubles, with jitter, up to a deadline of time after
 // the first failure.
 type backoff struct {
-	time  time.Duration
-	until time.Time
-	delay time.Duration
+	time     time.Duration
+	until    time.Time
+	failures int
 }
 
 // wait sleeps for atLeast or longer, and reports whether another attempt is allowed.
@@ -247,18 +248,14 @@ func (b *backoff) wait(ctx context.Context, atLeast time.Duration) bool {
 	if b.until.IsZero() {
 		b.until = time.Now().Add(b.time)
 	}
-	b.delay = min(max(2*b.delay, retryDelayMin), retryDelayMax)
-	d := max(atLeast, b.delay/2+rand.N(b.delay/2))
+	b.failures++
+	delay := retryDelay.After(b.failures)
+	d := max(atLeast, delay/2+rand.N(delay/2))
 	if atLeast >= time.Second { // the broker knows better when it has room again
 		d = atLeast + rand.N(atLeast/4)
 	}
 	if time.Now().Add(d).After(b.until) {
 		return false
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
+	return pause.Wait(ctx, d) == nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // errSilent is the error of a request whose broker sends nothing.
@@ -145,10 +146,8 @@ func (b *brokers) dispel(base string, s *suspicion) {
 // askWhether asks a broker whether it leads until it does.
 func (c *Client) askWhether(ctx context.Context, s *suspicion, base, other string) {
 	for !c.leads(ctx, other) {
-		select {
-		case <-ctx.Done():
+		if pause.Wait(ctx, askEvery) != nil {
 			return
-		case <-time.After(askEvery):
 		}
 	}
 	b := c.brokers

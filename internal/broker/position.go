@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -149,10 +150,8 @@ func (f *freshness) within(ctx context.Context, age, every time.Duration, confir
 		return nil
 	}
 	if wait := every - time.Since(f.began); wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pause.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 	f.began = time.Now()

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -65,7 +65,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 		case try == tries, d == nil && r.opt.Elsewhere():
 			return
 		}
-		if !pause(ctx, time.Duration(try)*50*time.Millisecond) {
+		if pause.Wait(ctx, pause.Spread(time.Duration(try)*50*time.Millisecond)) != nil {
 			return
 		}
 	}
@@ -79,16 +79,6 @@ func (p *Piece) follow(ctx context.Context, where Catalog, why error) (again boo
 	}
 	p.Err = err
 	return err == nil
-}
-
-// pause waits between d/2 and 3d/2. It returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d/2 + rand.N(d)):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // readOnce reads a piece: as a section of a file if the store provides one and the data is

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
@@ -221,9 +222,7 @@ func (d *Dispatcher) report(ctx context.Context, x *trigger.Firing, a trigger.At
 			return
 		}
 		d.lines.Warn(d.opt.Logger, x.Trigger, "recording a delivery attempt failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if pause.Wait(ctx, wait) != nil {
 			return
 		}
 	}

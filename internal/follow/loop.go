@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/wake"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 	Damaged error                   // Work returns it, or wraps it, if the file is damaged
 	Changed <-chan struct{}
 	Now     func() time.Time
-	Backoff Backoff
+	Backoff pause.Growth
 	Logger  *slog.Logger
 	Message string // log message for the first of several errors in a row
 	Closed  error  // error of Do after Close
@@ -174,10 +175,6 @@ func (l *Loop) failed(ctx context.Context, err error) time.Duration {
 // retry after the clock was set back.
 const Idle = time.Hour
 
-// Backoff bounds the time between attempts: Min after the first failure, doubled with each failure,
-// at most Max.
-type Backoff struct{ Min, Max time.Duration }
-
 // Retry is the time of the next attempt after failures. The zero value has no failures.
 type Retry struct {
 	Times int // failures in a row
@@ -185,16 +182,16 @@ type Retry struct {
 }
 
 // Again records a failure at now and returns the wait before the next attempt.
-func (r *Retry) Again(now time.Time, b Backoff) time.Duration {
-	d := min(b.Min<<min(r.Times, 10), b.Max)
+func (r *Retry) Again(now time.Time, b pause.Growth) time.Duration {
 	r.Times++
+	d := b.After(r.Times)
 	r.until = now.Add(d)
 	return d
 }
 
 // Left is the remaining wait before the next attempt, 0 if it is due. A wait above b.Max means that
 // the clock was set back since Again, so the attempt is due.
-func (r *Retry) Left(now time.Time, b Backoff) time.Duration {
+func (r *Retry) Left(now time.Time, b pause.Growth) time.Duration {
 	if d := r.until.Sub(now); d > 0 && d <= b.Max {
 		return d
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -38,7 +39,7 @@ func (w *worker) Close()                       { w.closed++ }
 func newLoop(t *testing.T, w *worker, changed chan struct{}) (l *follow.Loop, path string) {
 	path = filepath.Join(t.TempDir(), "file.db")
 	return follow.NewLoop(follow.Options{
-		Worker: w, Path: path, Remove: os.RemoveAll, Damaged: errDamaged, Changed: changed, Now: time.Now, Backoff: follow.Backoff{Min: time.Second, Max: 4 * time.Second},
+		Worker: w, Path: path, Remove: os.RemoveAll, Damaged: errDamaged, Changed: changed, Now: time.Now, Backoff: pause.Growth{Min: time.Second, Max: 4 * time.Second},
 		Logger: slog.New(slog.DiscardHandler), Message: "failed", Closed: errClosed,
 	}), path
 }

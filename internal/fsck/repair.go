@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -56,10 +56,8 @@ func (c *checker) repair(ctx context.Context) error {
 
 // quiet waits, and returns ErrActive if a broker has written since the walk.
 func (c *checker) quiet(ctx context.Context) error {
-	select {
-	case <-time.After(c.o.Quiet):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause.Wait(ctx, c.o.Quiet); err != nil {
+		return err
 	}
 	newest := c.newest
 	if err := c.listSnapshots(ctx); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/tlsport"
@@ -206,9 +207,7 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 			if !ledNoMore(err) || !call.Again(cluster.CallRefused) || time.Now().After(end) {
 				return err
 			}
-			select {
-			case <-time.After(5 * time.Millisecond): // the role follows the rejection
-			case <-r.Context().Done():
+			if pause.Wait(r.Context(), 5*time.Millisecond) != nil { // the role follows the rejection
 				return err
 			}
 		}
@@ -273,10 +272,7 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, reason error)
 			slot.Finish()
 			ctx, done := a.stops.Until(r.Context())
 			defer done()
-			select {
-			case <-ctx.Done():
-			case <-time.After(wait):
-			}
+			_ = pause.Wait(ctx, wait)
 		}
 	}
 	return reason

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // Fetch (1), v4 to v18: committed batches as stored, sent from memory or a file to the socket
@@ -200,10 +201,8 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 			f.store(got, readable)
 			return nil
 		case errors.Is(err, broker.ErrOverBudget) && time.Until(until) > overBudgetWait:
-			select {
-			case <-time.After(overBudgetWait):
+			if pause.Wait(ctx, overBudgetWait) == nil {
 				continue
-			case <-ctx.Done():
 			}
 		case errors.Is(err, broker.ErrClosed), f.left():
 			for _, i := range readable {

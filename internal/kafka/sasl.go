@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // SaslHandshake (17), v0 and v1: the client chooses a mechanism: PLAIN, SCRAM-SHA-256 or
@@ -106,10 +107,7 @@ func (s *session) step(ctx context.Context, message []byte) (answer []byte, err 
 	case err != nil:
 		s.met.authFailures.Inc()
 		if wait := s.o.Logins.Failed("kafka", s.remote.String()); wait > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(wait):
-			}
+			_ = pause.Wait(ctx, wait)
 		}
 	case who != nil:
 		s.mechanism, s.scram, s.rawSASL = "", nil, false

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
@@ -305,7 +306,7 @@ type testView struct {
 var small = sizes{
 	batchEntries: 200, batchBytes: 10 << 10, recentEntries: 500, recentBytes: 20 << 10, mergeSlice: 100, sweepBlocks: 2,
 	unusedEvery: time.Millisecond, unusedMin: 1000, synchronous: "OFF",
-	retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
+	retry: pause.Growth{Min: time.Millisecond, Max: 10 * time.Millisecond},
 }
 
 func open(t testing.TB, path string, l Log) *testView {

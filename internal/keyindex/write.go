@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // tierRuns is the number of runs of one tier that are merged into one of the next. A higher number
@@ -31,7 +31,7 @@ type sizes struct {
 	synchronous string // SQLite's setting; NORMAL keeps the file consistent if the machine crashes
 	// pagesMax bounds the pages of the file; 0: unlimited.
 	pagesMax int
-	retry    follow.Backoff
+	retry    pause.Growth
 }
 
 var defaultSizes = sizes{
@@ -40,7 +40,7 @@ var defaultSizes = sizes{
 	mergeSlice: 16 << 10, sweepBlocks: 512,
 	unusedEvery: time.Minute, unusedMin: 100_000,
 	synchronous: "NORMAL",
-	retry:       follow.Backoff{Min: time.Second, Max: time.Minute},
+	retry:       pause.Growth{Min: time.Second, Max: time.Minute},
 }
 
 // progress is a part of the log that was read: sorted entries, and the new positions.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -219,10 +220,7 @@ func (i *importing) flush(ctx context.Context) error {
 		if !errors.Is(err, client.ErrOutcomeUnknown) || ctx.Err() != nil || time.Now().After(end) {
 			return fmt.Errorf("offset %d: %w", i.next, err)
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		_ = pause.Wait(ctx, 200*time.Millisecond)
 	}
 	i.next += n
 	i.sent += n

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 const (
@@ -140,9 +141,7 @@ func (d *Disk) putJournal(ctx context.Context, j *journal.Journal, key string, b
 		return d.journalVerdict(err)
 	}
 	if d.journals.lost(j) {
-		select {
-		case <-time.After(revokedPause):
-		case <-ctx.Done():
+		if pause.Wait(ctx, revokedPause) != nil {
 			return Alive(ctx, "put")
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // The verdicts of a store besides success. Every error of a Store wraps exactly one of them,
@@ -231,19 +233,15 @@ type Counting interface {
 	Requests() Requests
 }
 
-// Retry repeats a request without a verdict, up to five times. The pause doubles each time.
-func Retry(ctx context.Context, pause time.Duration, request func() error) error {
+// Retry repeats a request without a verdict, up to five times. The pause before the first time doubles
+// with each.
+func Retry(ctx context.Context, first time.Duration, request func() error) error {
 	for left := 5; ; left-- {
 		err := request()
-		if !errors.Is(err, ErrNoVerdict) || left == 0 || ctx.Err() != nil {
+		if !errors.Is(err, ErrNoVerdict) || left == 0 || pause.Wait(ctx, first) != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return err
-		}
-		pause *= 2
+		first *= 2
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/tlsport"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/record"
@@ -32,11 +33,7 @@ func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (Ticket
 		if err == nil || !mayHelp(err) || !time.Now().Before(until) {
 			return t, err
 		}
-		timer := time.NewTimer(retryInterval)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pause.Wait(ctx, retryInterval) != nil {
 			return nil, err
 		}
 	}

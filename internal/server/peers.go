@@ -26,6 +26,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -116,9 +117,7 @@ func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, 
 			return listing, err
 		}
 		p.log.Warn("object store request failed", "op", "list", "key", link.Prefix, "err", err)
-		select {
-		case <-time.After(listPause):
-		case <-ctx.Done():
+		if pause.Wait(ctx, listPause) != nil {
 			return listing, err
 		}
 	}
@@ -406,9 +405,7 @@ func (p *peers) registerSelf(ctx context.Context) {
 			return
 		}
 		p.log.Warn("registration not stored, retrying", "err", err)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if pause.Wait(ctx, time.Second) != nil {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/wake"
 )
 
@@ -356,10 +357,8 @@ func (l *loop) keepRegistered(ctx context.Context) {
 	}
 	_, err := link.Get(ctx, l.p.store, l.p.self.Run)
 	for errors.Is(err, objstore.ErrNoVerdict) && ctx.Err() == nil {
-		select {
-		case <-time.After(listPause):
+		if pause.Wait(ctx, listPause) == nil {
 			_, err = link.Get(ctx, l.p.store, l.p.self.Run)
-		case <-ctx.Done():
 		}
 	}
 	if errors.Is(err, objstore.ErrNotFound) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -80,7 +81,7 @@ type Sizes struct {
 	Sweep     int           // rows deleted per turn
 	Prune     int           // firings examined per pruning pass
 	TickEvery time.Duration // minimum time between two ticks
-	Retry     follow.Backoff
+	Retry     pause.Growth
 	Unsafe    bool // the file need not survive a crash of the machine
 	// A copy of the file is saved at least SaveEvery after the previous one, for a large file
 	// later. It is due after SaveRecords new records, or if the log was trimmed. Without
@@ -93,7 +94,7 @@ type Sizes struct {
 func DefaultSizes() Sizes {
 	return Sizes{
 		ReadBytes: 512 << 10, Pieces: 16, Outbox: 500, Dues: 2000, Work: workDefault, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
-		Retry: follow.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}, SaveEvery: time.Hour, SaveRecords: 100_000,
+		Retry: pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}, SaveEvery: time.Hour, SaveRecords: 100_000,
 	}
 }
 

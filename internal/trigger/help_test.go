@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/sebtest"
 
@@ -362,7 +363,7 @@ func ev(entity, name string) rule.Event { return rule.Event{EntityID: entity, Na
 // small sizes make many transactions of few records.
 var small = Sizes{
 	ReadBytes: 300, Pieces: 1, Outbox: 3, Dues: 2, Work: 200, Sweep: 3, Prune: 2, TickEvery: time.Millisecond,
-	Retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Unsafe: true,
+	Retry: pause.Growth{Min: time.Millisecond, Max: 10 * time.Millisecond}, Unsafe: true,
 }
 
 // stepped is an engine that runs only when the test calls it.

@@ -48,7 +48,7 @@ type world struct {
 	until  []int64           // the time of the record that ended it
 
 	known     int // definitions of the log that are in defs or pauses
-	pauses    []pause
+	pauses    []pauseAt
 	delivered map[message]bool // reported as delivered
 	saved     *bucket          // copies of files; nil: none
 
@@ -56,8 +56,8 @@ type world struct {
 	lost    uint64 // restored files
 }
 
-// pause is a change of a trigger's status, or its deletion, at a slot of the log.
-type pause struct {
+// pauseAt is a change of a trigger's status, or its deletion, at a slot of the log.
+type pauseAt struct {
 	slot   int
 	id     string
 	paused bool
@@ -276,7 +276,7 @@ func (w *world) learn() {
 		for r.Reset(p.batches[w.known], 0); r.Next(); {
 			d := must.Get(rule.ParseDefinition(r.Record().Key, r.Record().Value))(w.t)
 			d.ResolveBorder(r.Record().Timestamp)
-			w.pauses = append(w.pauses, pause{slot, d.ID, d.Status == rule.Paused})
+			w.pauses = append(w.pauses, pauseAt{slot, d.ID, d.Status == rule.Paused})
 			old := w.current(d.ID)
 			if old >= 0 && w.defs[old].Version == d.Version {
 				continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/audit"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -229,9 +230,7 @@ func (e *Engine) encryptAll(ctx context.Context) {
 				wait = rewritePause
 			}
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if pause.Wait(ctx, wait) != nil {
 			return
 		}
 	}

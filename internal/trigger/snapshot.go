@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
 
@@ -286,8 +287,8 @@ func (w *worker) saveFailed(err error) error {
 	w.met.saveFailures.Inc()
 	w.opt.Logger.Warn("trigger file not saved", "err", err)
 	k := &w.snapshotter
-	k.next = w.opt.Now().Add(min(w.pollInterval()<<min(k.failures, 10), w.opt.Sizes.SaveEvery))
 	k.failures++
+	k.next = w.opt.Now().Add(pause.Growth{Min: w.pollInterval(), Max: w.opt.Sizes.SaveEvery}.After(k.failures))
 	if errors.Is(err, localdb.ErrDamaged) {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/problem"
 )
 
@@ -52,11 +53,11 @@ func (n *Net) due(p *peer) (time.Time, bool) {
 	case p.tries == 0:
 		return p.lost.Add(t.Other), true
 	case p.tried.Sub(p.lost) > t.Trying:
-		return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Later)), true
+		return p.tried.Add(pause.Growth{Min: firstPause, Max: t.Later}.After(p.tries)), true
 	case p.tries == 1 && p.byPeer:
 		return p.tried.Add(secondPause), true // two refused dials show that the run is gone
 	}
-	return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Soon)), true
+	return p.tried.Add(pause.Growth{Min: firstPause, Max: t.Soon}.After(p.tries)), true
 }
 
 // dialed is the outcome of an address.

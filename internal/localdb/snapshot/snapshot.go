@@ -78,30 +78,16 @@ func (m *manifest) info(shard uint32, n *Name) Info {
 	return Info{Name: n.snapshot(shard), Note: m.Note, Size: m.Size, Stored: m.stored(), Pieces: len(m.Pieces)}
 }
 
-const (
-	// attempts bounds the attempts of a request without a verdict.
-	attempts = 6
-	// timeout bounds one attempt.
-	timeout = 2 * time.Minute
-)
+// timeout bounds one attempt of a request.
+const timeout = 2 * time.Minute
 
 // retry repeats a request until it has a verdict, a few times.
 func (s *Snapshots) retry(ctx context.Context, request func(ctx context.Context) error) error {
-	wait := s.o.RetryMin
-	for i := 1; ; i++ {
+	return objstore.Retry(ctx, s.o.RetryMin, func() error {
 		once, cancel := context.WithTimeout(ctx, timeout)
-		err := request(once)
-		cancel()
-		if !errors.Is(err, objstore.ErrNoVerdict) || i == attempts || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return fmt.Errorf("%w (%w)", err, ctx.Err())
-		}
-		wait *= 2
-	}
+		defer cancel()
+		return request(once)
+	})
 }
 
 // window is the compression window, which both sides hold in memory.

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -247,7 +248,7 @@ func (m *Merger) finish(ctx context.Context, l *pack.Layout, p *output) error {
 			if attempts++; attempts > retryMax {
 				return fmt.Errorf("store %s: no verdict after %d attempts", l.Key(), retryMax)
 			}
-			if err := pause(ctx, time.Duration(attempts-1)*retryMin); err != nil {
+			if err := pause.Wait(ctx, time.Duration(attempts-1)*retryMin); err != nil {
 				return err
 			}
 			result, err := m.put(ctx, l.Key(), p)
@@ -292,15 +293,6 @@ func (m *Merger) store(ctx context.Context, key string, p *output) error {
 		body.HasCRC, body.CRC32C = true, p.crc()
 	}
 	return m.opt.Store.Put(ctx, key, body)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // purging is the progress of a purge. A restarted broker begins again.

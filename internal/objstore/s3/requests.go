@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/pause"
 )
 
 // Put implements objstore.Store with one request.
@@ -236,13 +236,11 @@ func (s *Store) repeat(ctx context.Context, request func() error) error {
 		if attempt == s.attempts || !errors.Is(err, objstore.ErrNoVerdict) {
 			return err
 		}
-		pause := s.pause << (attempt - 1)
+		wait := s.pause << (attempt - 1)
 		if errors.Is(err, objstore.ErrThrottled) {
-			pause *= 4
+			wait *= 4
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
+		if pause.Wait(ctx, pause.Spread(wait)) != nil {
 			return err
 		}
 	}

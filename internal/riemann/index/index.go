@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -86,7 +87,7 @@ func (o Options) withDefaults() Options {
 }
 
 // retryBackoff is the backoff of the worker and of refused appends.
-var retryBackoff = follow.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}
+var retryBackoff = pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}
 
 // Index follows the log. Its methods may be called concurrently.
 type Index struct {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
@@ -56,7 +56,7 @@ func (s *Sim) sizes() *trigger.Sizes {
 	}
 	return &trigger.Sizes{
 		Work: work, ReadBytes: s.cfg.ReadBytes, Pieces: 4, Outbox: s.cfg.Out, Dues: s.cfg.Dues, Sweep: 50, TickEvery: 50 * time.Millisecond,
-		Retry: follow.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}, Unsafe: true,
+		Retry: pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}, Unsafe: true,
 	}
 }
 
