@@ -81,7 +81,7 @@ async function receiver(t) {
   return it;
 }
 
-const file = id => readFileSync(new URL(`../../cmd/onboarding/triggers/${id}.yaml`, import.meta.url), "utf8");
+const file = id => readFileSync(new URL(`../../../examples/onboarding/triggers/${id}.yaml`, import.meta.url), "utf8");
 const member = (text, name) => new RegExp(`^${name}: (.*)$`, "m").exec(text)?.[1];
 const template = text => text.slice(text.indexOf("template: |\n") + 12).replace(/^ {4}/gm, "");
 

@@ -3,7 +3,7 @@
 // definitions of the triggers. 10,000 users take two minutes. It prints the mails of each trigger and
 // the kills.
 //
-//	go run ./test/cmd/onboarding -users 500 -day 500ms    # twenty seconds
+//	go run ./examples/onboarding -users 500 -day 500ms    # twenty seconds
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the users' actions")
 	flag.DurationVar(&o.day, "day", 2500*time.Millisecond, "duration of a simulated day")
 	flag.StringVar(&o.dir, "dir", "", "empty working folder, which is kept (default: a temporary folder, kept after an error)")
-	flag.StringVar(&o.triggers, "triggers", "test/cmd/onboarding/triggers", "folder of the triggers")
+	flag.StringVar(&o.triggers, "triggers", "examples/onboarding/triggers", "folder of the triggers")
 	flag.StringVar(&o.seb, "seb", "", "path of the seb program (default: built from source)")
 	flag.BoolVar(&o.s3, "s3", false, "use the S3 server of the tests instead of a bucket on disk")
 	campaign.Do(source, func(ctx context.Context) error {

@@ -51,7 +51,7 @@ func newProcesses(ctx context.Context, o *options) (w *processes, err error) {
 			return nil, err
 		}
 	}
-	if w.receiverPath, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/cmd/onboarding/receiver"); err != nil {
+	if w.receiverPath, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/examples/onboarding/receiver"); err != nil {
 		return nil, err
 	}
 	port, err := testenv.FreePort()
