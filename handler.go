@@ -16,7 +16,6 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/console"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/stats"
@@ -52,7 +51,6 @@ func (b *Broker) Client() *client.Client { return b.openFront().client }
 type front struct {
 	api       *httpapi.API
 	auth      *auth.Authority
-	fsck      *fsck.Job
 	stats     *stats.Sampler // nil: too little memory
 	latency   *stats.Latency
 	client    *client.Client
@@ -78,7 +76,6 @@ func (b *Broker) openFront() *front {
 	f.auth = auth.New(auth.Options{
 		Broker: b.n.Broker, RootKey: key, Internal: append(node.InternalTopics(), eventsTopic, b.o.AuditTopic), Logger: log, Metrics: b.metrics,
 	})
-	f.fsck = fsck.NewJob(fsck.JobOptions{Store: b.n.Bucket(), Memory: b.n.Budget().Class(budget.Fetch), Logger: log})
 	tail := b.n.Budget().Class(budget.Tail)
 	var err error
 	f.stats, err = stats.Start(tail, b.metrics.WritePrometheus)
@@ -90,7 +87,7 @@ func (b *Broker) openFront() *front {
 	if b.n.Audits() {
 		o.Logins.Audit = b.n.FailedLogin
 	}
-	o.Hosts, o.WebhookTargets, o.Console, o.Fsck, o.Stats, o.Latency = b.o.Hosts, b.targets, console.Serve, f.fsck, f.stats, f.latency
+	o.Hosts, o.WebhookTargets, o.Console, o.Stats, o.Latency = b.o.Hosts, b.targets, console.Serve, f.stats, f.latency
 	o.Version, o.Run, o.Started = "embedded", record.NewID().String(), time.Now().UTC()
 	if f.api, err = httpapi.New(b.n.Broker, o); err != nil {
 		panic("seb: " + err.Error()) // Open has checked the options
@@ -146,7 +143,6 @@ func (f *front) close(ctx context.Context, b *Broker) {
 		polls, cancel := context.WithTimeout(ctx, pollTime)
 		defer cancel()
 		f.api.Drain(polls)
-		f.fsck.Close()
 		f.auth.Close()
 		if b.dispatch != nil {
 			b.dispatch.Close()

@@ -127,7 +127,7 @@ func TestHandlerAuthenticates(t *testing.T) {
 		status, page := get(s, "/console/", "")
 		check.Equalf(t, status, http.StatusOK, "console")
 		check.Containsf(t, page, "<html", "console")
-		for _, path := range []string{"/stats", "/latency", "/status", "/metrics", "/cost", "/fsck", "/cluster", "/groups", "/tokens", "/secrets", "/time", "/upgrade", "/readyz"} {
+		for _, path := range []string{"/stats", "/latency", "/status", "/metrics", "/cost", "/cluster", "/groups", "/tokens", "/secrets", "/time", "/upgrade", "/readyz"} {
 			if status, body := get(s, path, key); key != "" && status != http.StatusOK {
 				t.Errorf("%s: %d %s", path, status, body)
 			}

@@ -76,8 +76,7 @@ const (
 	// The memory limit allows no more topics, partitions, groups or triggers.
 	StateFull Code = "state_full"
 	// A check of the bucket is running.
-	FsckRunning Code = "fsck_running"
-	Internal    Code = "internal"
+	Internal Code = "internal"
 )
 
 // Statuses has the HTTP status of every code.
@@ -130,7 +129,6 @@ var Statuses = map[Code]int{
 	FormatLevel:             http.StatusConflict,
 	ClockWrong:              http.StatusServiceUnavailable,
 	StateFull:               http.StatusConflict,
-	FsckRunning:             http.StatusConflict,
 	NoStandby:               http.StatusConflict,
 	UnknownBroker:           http.StatusNotFound,
 	BrokerUp:                http.StatusConflict,
@@ -188,7 +186,6 @@ var Titles = map[Code]string{
 	FormatLevel:             "The bucket is at another format level",
 	ClockWrong:              "The machine's clock is wrong",
 	StateFull:               "The memory limit allows no more topics, partitions, groups or triggers",
-	FsckRunning:             "A check of the bucket is running",
 	NoStandby:               "No other broker can take over now",
 	UnknownBroker:           "Unknown broker",
 	BrokerUp:                "The broker is up",

@@ -98,28 +98,6 @@ func (c *Client) ResetTime(ctx context.Context) (LogTime, error) {
 	return post[LogTime](ctx, c, "/time/reset", nil, true)
 }
 
-// Fsck returns the check of the broker's bucket that runs, or the last one since the broker's
-// start. With estimate the broker lists the bucket, to count its objects.
-func (c *Client) Fsck(ctx context.Context, estimate bool) (Fsck, error) {
-	var q url.Values
-	if estimate {
-		q = url.Values{"estimate": {"true"}}
-	}
-	return get[Fsck](ctx, c, "/fsck", q)
-}
-
-// StartFsck starts a check of the broker's bucket. It reads every object that records need, and
-// changes nothing. Errors: ErrFsckRunning, and ErrTooLarge if the broker has too little memory.
-func (c *Client) StartFsck(ctx context.Context) (Fsck, error) {
-	return post[Fsck](ctx, c, "/fsck", nil, false)
-}
-
-// CancelFsck ends the check of the broker's bucket that runs, if there is one.
-func (c *Client) CancelFsck(ctx context.Context) (v Fsck, err error) {
-	err = c.call(ctx, &request{method: http.MethodDelete, path: "/fsck", write: true, idempotent: true}, &v)
-	return v, err
-}
-
 // Quotas returns all quotas, sorted by principal.
 func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
 	out, err := get[api.Quotas](ctx, c, "/quotas", nil)

@@ -34,8 +34,7 @@ var (
 	ErrUnknownTopic     error = codeError(api.UnknownTopic)
 	ErrUnknownPartition error = codeError(api.UnknownPartition)
 	ErrTopicExists      error = codeError(api.TopicExists)
-	ErrTopicInUse       error = codeError(api.TopicInUse) // triggers use the topic
-	ErrFsckRunning      error = codeError(api.FsckRunning)
+	ErrTopicInUse       error = codeError(api.TopicInUse)    // triggers use the topic
 	ErrNoStandby        error = codeError(api.NoStandby)     // no other broker can lead now
 	ErrUnknownBroker    error = codeError(api.UnknownBroker) // no broker of the bucket has this run
 	ErrBrokerUp         error = codeError(api.BrokerUp)

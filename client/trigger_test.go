@@ -16,8 +16,6 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -34,9 +32,7 @@ func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	}))(t)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
-	checks := fsck.NewJob(fsck.JobOptions{Store: n.Bucket(), Memory: n.Budget().Class(budget.Fetch), Logger: slog.New(slog.DiscardHandler)})
-	t.Cleanup(checks.Close)
-	a := must.Get(httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers(), Fsck: checks}))(t)
+	a := must.Get(httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers()}))(t)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := a.Server()
 	done := make(chan struct{})

@@ -94,8 +94,6 @@ type (
 	Sample = api.Sample
 	// Secrets is the state of the secrets of triggers.
 	Secrets = api.Secrets
-	// Fsck is a check of the broker's bucket.
-	Fsck = api.Fsck
 	// LogTime is the log time of the broker.
 	LogTime = api.LogTime
 	// Upgrade is the format level of the broker's bucket.

@@ -142,9 +142,6 @@ func (c *checker) listSnapshots(ctx context.Context) error {
 // damaged; damage is reported.
 func (c *checker) readSnapshot(ctx context.Context, s snapshotObject) (*state.State, error) {
 	c.seen[s.key] = true
-	if err := c.hold(snapshotMemory(c.st, s.size)); err != nil {
-		return nil, err
-	}
 	st, size, err := c.loadSnapshot(ctx, s)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):

@@ -1,8 +1,7 @@
-// Package fsck checks a bucket, without a broker or beside one (Job). It reads every object that
-// the log needs whole and verifies its checksums. It folds the log from its beginning or its oldest
-// snapshot to its end, and compares the resulting state with the objects in the bucket. Without
-// Repair and Discard, Run writes nothing. It may run alongside a broker, because growth of the log
-// is not damage.
+// Package fsck checks a bucket, without a broker. It reads every object that the log needs whole and
+// verifies its checksums. It folds the log from its beginning or its oldest snapshot to its end, and
+// compares the resulting state with the objects in the bucket. Without Repair and Discard, Run writes
+// nothing. It may run alongside a broker, because growth of the log is not damage.
 package fsck
 
 import (
@@ -103,9 +102,6 @@ type Options struct {
 	// start of each object, up to its batches, other functions whole objects. A larger one is held
 	// alone. The state needs some 100 bytes for each range in addition.
 	MemoryBytes int64
-	// Hold is called before a check holds more memory than before, in addition to MemoryBytes: with
-	// the total in bytes, from one goroutine at a time. Its error ends the run. nil: no bound.
-	Hold func(bytes int64) error
 	// Repair removes permanent garbage. See Run.
 	Repair bool
 	// Discard removes the objects of lost branches that a recovery has cut off the log. See
@@ -169,9 +165,6 @@ type checker struct {
 
 	mu     sync.Mutex // guards report, and calls of Found and Progress
 	report Report
-
-	holding               sync.Mutex // guards the fields below, and calls of Hold
-	heldState, heldObject int64
 
 	cluster record.ID
 	noMeta  bool         // the cluster object is missing

@@ -105,9 +105,6 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 		return err
 	}
 	meta = max(meta, record.HeadSize)
-	if err := c.holdObject(int64(meta) + bodyBuffer); err != nil {
-		return err
-	}
 	c.memory.take(int64(meta) + bodyBuffer)
 	defer c.memory.give(int64(meta) + bodyBuffer)
 	b := make([]byte, meta)

@@ -24,9 +24,6 @@ func (c *checker) follow(ctx context.Context) error {
 		if err := c.passSnapshots(ctx); err != nil {
 			return err
 		}
-		if err := c.hold(0); err != nil {
-			return err
-		}
 		at := c.st.Pos
 		if a.epoch != at.Epoch || a.nonce != c.st.Nonce {
 			a.restart(at, c.st.Nonce)

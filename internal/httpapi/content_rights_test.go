@@ -25,7 +25,7 @@ var contentOf = map[string]string{
 	"GET /keys": "", "POST /records": "", "GET /topic": "", "PUT /topic": "", "DELETE /topic": "", "POST /topic/trim": "", "GET /topic/offsets": "",
 	"GET /topics": "", "GET /settings": "", "GET /offsets": "", "PUT /offsets": "", "DELETE /offsets": "", "GET /groups": "", "DELETE /groups": "",
 	"GET /cluster": "", "POST /cluster/hand-over": "", "DELETE /cluster/{run}": "", "GET /upgrade": "", "POST /upgrade": "", "GET /time": "",
-	"POST /time/reset": "", "GET /fsck": "", "POST /fsck": "", "DELETE /fsck": "", "GET /tokens": "", "POST /tokens": "", "GET /tokens/{id}": "",
+	"POST /time/reset": "", "GET /tokens": "", "POST /tokens": "", "GET /tokens/{id}": "",
 	"DELETE /tokens/{id}": "", "POST /tokens/{id}/rotate": "", "GET /acls": "", "POST /acls": "", "DELETE /acls": "", "GET /quotas": "",
 	"PUT /quotas/{id}": "", "DELETE /quotas/{id}": "", "GET /secrets": "", "POST /secrets/rewrap": "", "GET /metrics": "", "GET /stats": "",
 	"GET /cost": "", "GET /latency": "", "GET /status": "", "POST /console/login": "", "GET /console/session": "", "POST /console/logout": "",

@@ -17,7 +17,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cluster"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/sampled"
@@ -71,8 +70,6 @@ var faults = []struct {
 	{cluster.ErrNoStandby, api.NoStandby, true},
 	{cluster.ErrUnknownRun, api.UnknownBroker, true},
 	{cluster.ErrRunUp, api.BrokerUp, true},
-	{fsck.ErrRunning, api.FsckRunning, true},
-	{fsck.ErrClosed, api.ShuttingDown, false},
 	{keyindex.ErrNotIndexed, api.KeyIndexOff, false},
 	{keyindex.ErrUnavailable, api.KeyIndexUnavailable, false},
 	{keyindex.ErrClosed, api.ShuttingDown, false},

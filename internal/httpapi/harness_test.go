@@ -23,7 +23,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/console"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -45,7 +44,6 @@ type server struct {
 	budget *budget.Budget
 	log    *sebtest.Log
 	client *http.Client
-	fsck   *fsck.Job
 	close  func(context.Context) error // of the broker
 }
 
@@ -100,8 +98,6 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	}
 	s.auth = auth.New(auth.Options{Broker: s.b, RootKey: canary, Internal: ownTopics, Now: c.now})
 	c.http.Auth = s.auth
-	s.fsck = fsck.NewJob(fsck.JobOptions{Store: c.store, Memory: s.budget.Class(budget.Fetch), Logger: logger})
-	c.http.Fsck = s.fsck
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +124,6 @@ func (s *server) stop(served chan struct{}) {
 	check.NoErrorf(s.t, s.http.Shutdown(ctx), "shut down")
 	<-served
 	s.api.Close()
-	s.fsck.Close()
 	s.auth.Close()
 	if err := s.close(ctx); err != nil {
 		s.t.Logf("close: %v", err)

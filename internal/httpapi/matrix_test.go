@@ -74,11 +74,6 @@ var validRequests = map[string]validRequest{
 	"DELETE /cluster/{run}":   {at: "/cluster/" + goneRun, status: 204},
 
 	"GET /secrets": {status: 200},
-	"GET /fsck":    {path: "?estimate=true", status: 200},
-	"POST /fsck": {status: 202, before: func(s *server, _ int) {
-		s.must(200, s.send("DELETE", "/fsck", ""), nil) // of the request before
-	}},
-	"DELETE /fsck": {status: 200},
 
 	"POST /secrets/rewrap": {status: 200},
 	"POST /upgrade":        {status: 200},

@@ -210,8 +210,8 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Evaluation": api.Evaluation{Steps: []api.EvaluationStep{{}}, Truncated: true}, "EvaluationStep": api.EvaluationStep{Skipped: "not_yet", Effect: "e", Expr: "x"},
 		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "RiemannIndex": api.RiemannIndex{}, "EventProperty": api.EventProperty{},
 		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
-		"Health":    api.Health{Epoch: 1, FormatLevel: 1, Run: "r"}, "Fsck": api.Fsck{StartedAt: at, EndedAt: at, Summary: &api.FsckSummary{}, Error: "e", Estimate: &api.ObjectCount{}}, "FsckSummary": api.FsckSummary{}, "ObjectCount": api.ObjectCount{}, "FsckFinding": api.FsckFinding{Key: "k", Text: "t", Lost: []api.LostRecords{{}}}, "LostRecords": api.LostRecords{},
-		"Status": api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}, Riemann: &api.RiemannStatus{}},
+		"Health":    api.Health{Epoch: 1, FormatLevel: 1, Run: "r"},
+		"Status":    api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}, Riemann: &api.RiemannStatus{}},
 		"TriggerSpec": api.TriggerSpec{
 			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"), KeepDeliver: true,
 		},
@@ -264,7 +264,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamRead, httpconn.ParamRole, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
-		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamEstimate, httpconn.ParamQuery,
+		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamQuery,
 		httpconn.ParamTime, httpconn.ParamSince, httpconn.ParamUntil, httpconn.ParamSample, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false

@@ -19,7 +19,6 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
@@ -71,10 +70,6 @@ type Options struct {
 	Stats *stats.Sampler
 	// Latency has the histograms of GET /latency; nil: none.
 	Latency *stats.Latency
-
-	// Fsck checks the bucket for the routes of /fsck; with nil they report that there is none. The
-	// caller closes it.
-	Fsck *fsck.Job
 
 	// PeerLink takes over the connection of another broker (link.Net.Accept), or returns an error
 	// before it has written anything; with nil the broker has no links.

@@ -23,7 +23,6 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
@@ -63,7 +62,6 @@ type Server struct {
 	peers    *peers      // nil: it knows no other brokers
 	prices   cost.Prices // of the bucket's requests and bytes
 	budget   cost.Setting
-	fsck     *fsck.Job
 
 	serving sync.WaitGroup // goroutines of the listeners
 	done    chan struct{}  // closed when the server cannot continue
@@ -273,7 +271,6 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	s.openGroups(ctx, set)
 	s.openStats(set)
-	s.fsck = fsck.NewJob(fsck.JobOptions{Store: s.node.Bucket(), Memory: s.node.Budget().Class(budget.Fetch), Logger: s.log})
 	if err := errors.Join(s.peers.start(ctx), s.peers.leadsFirst(ctx)); err != nil {
 		return err
 	}
@@ -283,7 +280,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	o.Origins, o.Hosts, o.WebhookTargets = s.cfg.HTTP.Origins.List(), s.knownHosts(), s.targets
 	o.Groups, o.Members, o.WriteMetrics = s.httpGroups(), s.groupMembers(), newMetricsWriter(set, s.node.Broker)
 	o.Version, o.Run, o.Started, o.Warnings = s.cfg.Version, s.run.String(), time.Now().UTC(), s.ports.warnings
-	o.Stats, o.Fsck, o.Latency = s.stats, s.fsck, &s.latency
+	o.Stats, o.Latency = s.stats, &s.latency
 	o.Cluster, o.ClusterTLS, o.Control, o.PeerLink = s.peers.view(), trusts, s.peers.control(), s.peers.link()
 	o.Console, o.Kafka, o.RiemannStatus = s.consoleFiles(), s.kafkaStatus, s.riemannStatus
 	if s.api, err = httpapi.New(s.node.Broker, o); err != nil {
@@ -409,7 +406,6 @@ func (s *Server) stop(ctx context.Context) error {
 	s.api.Drain(polls)
 	end()
 	errs = append(errs, s.dash.stop())
-	s.fsck.Close()
 	shut := make(chan error, 1)
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx), s.riemann.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())

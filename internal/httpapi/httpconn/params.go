@@ -36,7 +36,6 @@ const (
 	ParamGroup          = "group" // of a consumer group
 	ParamMembers        = "members"
 	ParamWindow         = "window"
-	ParamEstimate       = "estimate"
 	ParamKey            = "key"
 	ParamPrefix         = "prefix" // of keys
 	ParamAfter          = "after"

@@ -65,3 +65,9 @@ export function utcTime(t: string | number | Date): string {
 
 /** plural returns "1 record" or "3 records". */
 export function plural(n: Int, one: string, many = one + "s"): string { return `${count(n)} ${Number(n) === 1 ? one : many}`; }
+
+/** quote makes text one word of a shell. */
+export function quote(text: string): string { return `'${text.replaceAll("'", "'\\''")}'`; }
+
+/** word is text as a word of a shell, quoted only if it must be. */
+export function word(text: string): string { return /^[\w.:/][\w.:/-]*$/.test(text) ? text : quote(text); }

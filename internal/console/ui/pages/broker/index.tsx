@@ -1,18 +1,17 @@
 // The broker: facts, memory, log time and the format of its bucket.
 
-import { bytes, count, seconds } from "../../lib/format";
+import { bytes, count, seconds, word } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Card, Chip, Facts, Got, Note, Page, When } from "../../lib/parts";
+import { Card, Chip, Copied, Facts, Got, Note, Page, When } from "../../lib/parts";
 import { may } from "../../lib/session";
 import { getStatus, type Status } from "../../lib/status";
-import { Check } from "./check";
 import { LogTime } from "./time";
 import { Upgrade } from "./upgrade";
 
 export function Broker(_: { path: string[] }) {
   return <Page title="Broker">
     {may("describe", "metrics") ? <State /> : <Note>This key may not read the state of the broker (<code>describe metrics</code>).</Note>}
-    {may("describe", "cluster") && <><div class="grid"><LogTime /><Upgrade /></div><Check /></>}
+    {may("describe", "cluster") && <div class="grid"><LogTime /><Upgrade /></div>}
     <Card title="About"><p>The console contains code of others: <a href={new URL("licenses.txt", import.meta.url).href} target="_blank">their licences</a>.
       The broker describes its API at <a href="../openapi.json" target="_blank">openapi.json</a>.</p></Card>
   </Page>;
@@ -46,6 +45,10 @@ function Store({ status: { store } }: { status: Status }) {
       ["PUT p50", store.puts ? seconds(store.put_median_ms / 1000) : "–"], ["PUT p99", store.puts ? seconds(store.put_p99_ms / 1000) : "–"],
       ["Measured", store.puts ? `the last ${store.puts} commit objects` : "no commit object yet"],
     ]} />
+    {store.name && !store.name.startsWith("mem") && <>
+      <p class="hint">This command reads every object that records need, compares it with its checksum, and changes nothing. The broker may run meanwhile.</p>
+      <Copied label="The check of the bucket" text={`seb fsck --bucket ${word(store.name)}`} />
+    </>}
   </Card>;
 }
 

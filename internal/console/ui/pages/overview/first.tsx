@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call, type Int } from "../../lib/api";
-import { seconds } from "../../lib/format";
+import { quote, seconds, word } from "../../lib/format";
 import { useAction } from "../../lib/load";
 import { announce, Button, Card, Copied, Failure, Note } from "../../lib/parts";
 import { to } from "../../lib/route";
@@ -74,12 +74,6 @@ function Next({ stored, store }: { stored: Stored; store: string }) {
     </ul>
   </div>;
 }
-
-/** quote makes text one word of a shell. */
-function quote(text: string): string { return `'${text.replaceAll("'", "'\\''")}'`; }
-
-/** word is text as a word of a shell, quoted only if it must be. */
-function word(text: string): string { return /^[\w.:/][\w.:/-]*$/.test(text) ? text : quote(text); }
 
 /** kafkaAddress is the address for Kafka clients. guessed: the broker does not tell. */
 function kafkaAddress(s: Status): { address: string; tls: boolean; guessed: boolean } {
