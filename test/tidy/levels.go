@@ -98,6 +98,7 @@ var levels = map[string]int{
 
 	"internal/codec":     -1,
 	"internal/decimal":   -1,
+	"internal/protobuf":  -1,
 	"internal/watermark": -2,
 	"internal/pause":     -2,
 	"internal/wake":      -2,

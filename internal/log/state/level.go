@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/sebbroker/seb/internal/protobuf"
 )
 
 // A bucket has a format level. Each level adds kinds, fields or object versions that programs of
@@ -97,43 +97,21 @@ func checkLevel(level uint32, version string) error {
 	return nil
 }
 
-// encodeLevel encodes the snapshot message of the level: 1 level, 2 version.
-func encodeLevel(level uint32) []byte {
-	return appendBytes(appendVarint(nil, 1, uint64(level)), 2, []byte(levelVersions[level]))
+// levelMessage is the message of the level in a snapshot. A newer program may add fields, so only
+// the level decides whether this program can continue. For a level that it knows it accepts no other
+// fields.
+type levelMessage struct {
+	level   uint32
+	version string
 }
 
-// decodeLevel decodes the message of encodeLevel. A newer program may add fields, so only the level
-// decides whether this program can continue. For a level that it knows it accepts no other fields.
-func decodeLevel(b []byte) (level uint32, err error) {
-	version, unknown := "", protowire.Number(0)
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return 0, errWire
-		}
-		value := b[n:]
-		if n = protowire.ConsumeFieldValue(num, typ, value); n < 0 {
-			return 0, errWire
-		}
-		b = value[n:]
-		switch {
-		case num == 1 && typ == protowire.VarintType:
-			v, _ := protowire.ConsumeVarint(value)
-			if level, err = uint32Of(v); err != nil {
-				return 0, err
-			}
-		case num == 2 && typ == protowire.BytesType:
-			s, _ := protowire.ConsumeBytes(value)
-			version = string(s)
-		default:
-			unknown = num
+func (l *levelMessage) fields(c *protobuf.Codec) {
+	c.SkipUnknown()
+	protobuf.Int(c, 1, "level", &l.level)
+	if c.String(2, "version", &l.version); c.Done() {
+		c.Fail(checkLevel(l.level, l.version))
+		if c.Unknown() != 0 || l.level <= LevelFirst {
+			c.Fail(fmt.Errorf("format level %d, field %d: %w", l.level, c.Unknown(), errWire))
 		}
 	}
-	if err := checkLevel(level, version); err != nil {
-		return 0, err
-	}
-	if unknown != 0 || level <= LevelFirst {
-		return 0, fmt.Errorf("format level %d, field %d: %w", level, unknown, errWire)
-	}
-	return level, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/internal/protobuf"
 	"github.com/sebbroker/seb/internal/sorting"
 )
 
@@ -133,117 +134,71 @@ func (s *State) forgetPacks() {
 	}
 }
 
-func (s *State) encodePacks() []byte {
-	var b []byte
-	for _, id := range s.Packs() {
-		p := s.packs[id]
-		for _, v := range [...]uint64{uint64(id.Epoch), id.ID, uint64(p.Size), uint64(p.Live)} {
-			b = protowire.AppendVarint(b, v)
-		}
-	}
-	return b
+// packRow is an installed pack in a snapshot.
+type packRow struct {
+	PackID
+	Pack
 }
 
-func (s *State) decodePacks(b []byte) error {
-	for len(b) > 0 {
-		var v [4]uint64
-		var ok bool
-		if b, ok = consumeVarints(b, v[:]); !ok {
-			return errWire
-		}
-		epoch, err := uint32Of(v[0])
-		p := Pack{Size: int64(v[2]), Live: int64(v[3]), Installed: true}
-		if err != nil || p.Size < 0 || p.Live < 0 {
-			return fmt.Errorf("pack %d of epoch %d with %d of %d bytes: %w", v[1], v[0], v[3], v[2], errWire)
-		}
-		s.packs[PackID{epoch, v[1]}] = p
+func packRowFields(_, p *packRow, c *protobuf.Codec) {
+	protobuf.Varint(c, &p.Epoch)
+	protobuf.Varint(c, &p.ID)
+	protobuf.Varint(c, &p.Size)
+	if protobuf.Varint(c, &p.Live); p.Size < 0 || p.Live < 0 {
+		c.Fail(fmt.Errorf("pack %d of epoch %d with %d of %d bytes: %w", p.ID, p.Epoch, p.Live, p.Size, errWire))
 	}
-	return nil
 }
 
-// Field numbers of a pack's content (FORMAT.md).
-const (
-	packNumber = 1
-	packSize   = 2
-	packEntry  = 3 // repeated
+// packFields lists the installed packs as a field of packed varints.
+func (s *State) packFields(c *protobuf.Codec, num protowire.Number) {
+	var list []packRow
+	if !c.Decoding() {
+		for _, id := range s.Packs() {
+			list = append(list, packRow{id, s.packs[id]})
+		}
+	}
+	protobuf.Rows(c, num, "packs", &list, packRowFields)
+	if c.Decoding() {
+		for _, p := range list {
+			p.Installed = true
+			s.packs[p.PackID] = p.Pack
+		}
+	}
+}
 
-	entryTopic     = 1
-	entryPartition = 2
-	entryRange     = 3 // as a partition's ranges in a snapshot
-	entrySources   = 4 // packed varints: epoch, slot or id, position << 1 | pack
-)
+// fields lists the fields of a pack's content (FORMAT.md).
+func (p *PackContent) fields(c *protobuf.Codec) {
+	c.KeepZeros(true)
+	protobuf.Int(c, 1, "number", &p.ID)
+	protobuf.Int(c, 2, "size", &p.Size)
+	protobuf.Messages(c, 3, "entry", &p.Entries, (*PackEntry).fields)
+}
 
-func encodePack(c *PackContent) []byte {
-	b := appendVarint(nil, packNumber, c.ID)
-	b = appendVarint(b, packSize, uint64(c.Size))
-	for i := range c.Entries {
-		e := &c.Entries[i]
-		m := appendBytes(nil, entryTopic, e.Topic[:])
-		m = appendVarint(m, entryPartition, uint64(e.Partition))
-		r := e.Range
+func (e *PackEntry) fields(c *protobuf.Codec) {
+	c.KeepZeros(true)
+	c.Fixed(1, "topic", e.Topic[:])
+	protobuf.Int(c, 2, "partition", &e.Partition)
+	r := &e.Range
+	if !c.Decoding() {
+		r = new(e.Range)
 		r.Epoch, r.Slot, r.Pack = 0, 0, true
-		m = appendBytes(m, entryRange, encodeRanges([]Range{r}))
-		var src []byte
-		for _, s := range e.Sources {
-			src = protowire.AppendVarint(src, uint64(s.Epoch))
-			src = protowire.AppendVarint(src, s.Slot)
-			src = protowire.AppendVarint(src, uint64(s.Pos)<<1|uint64(bit(s.Pack)))
-		}
-		b = appendBytes(b, packEntry, appendBytes(m, entrySources, src))
 	}
-	return b
+	protobuf.Row(c, 3, "range", r, (*Range).row)
+	protobuf.Rows(c, 4, "sources", &e.Sources, sourceRow)
+	if c.Done() && (len(e.Sources) == 0 || e.Range.Span == 0) {
+		c.Fail(fmt.Errorf("entry of a pack without range or sources: %w", errWire))
+	}
 }
 
-var (
-	packFields  = schemaOf(packEntry, packNumber, packSize)
-	entryFields = schemaOf(entrySources, entryPartition)
-)
-
-func decodePack(c *PackContent, b []byte) error {
-	return fields(b, packFields, func(num protowire.Number, v uint64, m []byte) error {
-		switch num {
-		case packNumber:
-			c.ID = v
-		case packSize:
-			c.Size = int64(v)
-		case packEntry:
-			e, err := decodePackEntry(m)
-			c.Entries = append(c.Entries, e)
-			return err
+func sourceRow(_, s *Source, c *protobuf.Codec) {
+	protobuf.Varint(c, &s.Epoch)
+	protobuf.Varint(c, &s.Slot)
+	at := uint64(s.Pos)<<1 | uint64(bit(s.Pack))
+	if protobuf.Varint(c, &at); c.Decoding() {
+		if s.Pos, s.Pack = uint32(at>>1), at&1 != 0; at>>1 > math.MaxUint32 {
+			c.Fail(fmt.Errorf("position %d: %w", at>>1, errWire))
 		}
-		return nil
-	})
-}
-
-func decodePackEntry(b []byte) (e PackEntry, err error) {
-	err = fields(b, entryFields, func(num protowire.Number, v uint64, m []byte) (err error) {
-		switch num {
-		case entryTopic:
-			return copyID(&e.Topic, m)
-		case entryPartition:
-			e.Partition, err = uint32Of(v)
-		case entryRange:
-			var p Partition
-			if err := p.decodeRanges(m); err != nil || len(p.Ranges) != 1 {
-				return fmt.Errorf("range of a pack: %w", errWire)
-			}
-			e.Range = p.Ranges[0]
-		case entrySources:
-			for len(m) > 0 {
-				var v [3]uint64
-				var ok bool
-				if m, ok = consumeVarints(m, v[:]); !ok || v[0] > math.MaxUint32 || v[2]>>1 > math.MaxUint32 {
-					return fmt.Errorf("source of a pack: %w", errWire)
-				}
-				e.Sources = append(e.Sources, Source{uint32(v[0]), v[1], uint32(v[2] >> 1), v[2]&1 != 0})
-			}
-		}
-		return err
-	})
-	if err == nil && (len(e.Sources) == 0 || e.Range.Span == 0) {
-		err = fmt.Errorf("entry of a pack without range or sources: %w", errWire)
 	}
-	return e, err
 }
 
 // compacted records a finished compaction. Marks are copied, because views share them.
@@ -290,57 +245,16 @@ func (p *Partition) Sweepable(before int64) int64 {
 	return to
 }
 
-func encodeCompaction(c *Compaction) []byte {
-	return appendVarints(nil, uint64(c.To), uint64(c.Swept), uint64(c.Tombstones), uint64(c.Time))
+func (o *Compaction) row(c *protobuf.Codec) {
+	protobuf.Varint(c, &o.To)
+	protobuf.Varint(c, &o.Swept)
+	protobuf.Varint(c, &o.Tombstones)
+	if protobuf.Varint(c, &o.Time); o.To < 0 || o.Swept < 0 {
+		c.Fail(fmt.Errorf("compaction to %d, swept to %d: %w", o.To, o.Swept, errWire))
+	}
 }
 
-func decodeCompaction(c *Compaction, b []byte) error {
-	var v [4]uint64
-	if rest, ok := consumeVarints(b, v[:]); !ok || len(rest) > 0 {
-		return errWire
-	}
-	if int64(v[0]) < 0 || int64(v[1]) < 0 || v[2] > math.MaxUint32 {
-		return fmt.Errorf("compaction to %d, swept to %d, %d tombstones: %w", v[0], v[1], v[2], errWire)
-	}
-	*c = Compaction{To: int64(v[0]), Swept: int64(v[1]), Tombstones: uint32(v[2]), Time: int64(v[3])}
-	return nil
-}
-
-func encodeMarks(marks []Mark) []byte {
-	var b []byte
-	for _, m := range marks {
-		b = appendVarints(b, uint64(m.Offset), uint64(m.Time))
-	}
-	return b
-}
-
-func (p *Partition) decodeMarks(b []byte) error {
-	for len(b) > 0 {
-		var v [2]uint64
-		var ok bool
-		if b, ok = consumeVarints(b, v[:]); !ok || len(p.Marks) == MarksMax {
-			return errWire
-		}
-		p.Marks = append(p.Marks, Mark{Offset: int64(v[0]), Time: int64(v[1])})
-	}
-	return nil
-}
-
-func appendVarints(b []byte, v ...uint64) []byte {
-	for _, u := range v {
-		b = protowire.AppendVarint(b, u)
-	}
-	return b
-}
-
-// consumeVarints reads len(v) varints.
-func consumeVarints(b []byte, v []uint64) (rest []byte, ok bool) {
-	for i := range v {
-		u, n := protowire.ConsumeVarint(b)
-		if n < 0 {
-			return nil, false
-		}
-		v[i], b = u, b[n:]
-	}
-	return b, true
+func markRow(_, m *Mark, c *protobuf.Codec) {
+	protobuf.Varint(c, &m.Offset)
+	protobuf.Varint(c, &m.Time)
 }

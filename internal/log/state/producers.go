@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/internal/protobuf"
 	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
@@ -127,98 +128,59 @@ func (s *State) forgetProducers() {
 	}
 }
 
-func encodeProducerBatch(b *ProducerBatch) []byte {
-	out := protowire.AppendVarint(nil, uint64(b.ID+1))
-	out = protowire.AppendVarint(out, uint64(uint16(b.Epoch)))
-	out = protowire.AppendVarint(out, uint64(uint32(b.Sequence)))
-	return protowire.AppendVarint(out, uint64(b.Span))
+func (b *ProducerBatch) row(c *protobuf.Codec) {
+	id, epoch, sequence := b.ID+1, uint16(b.Epoch), uint32(b.Sequence)
+	protobuf.Varint(c, &id)
+	protobuf.Varint(c, &epoch)
+	protobuf.Varint(c, &sequence)
+	if protobuf.Varint(c, &b.Span); c.Decoding() {
+		b.ID, b.Epoch, b.Sequence = id-1, int16(epoch), int32(sequence)
+	}
 }
 
-func decodeProducerBatch(b *ProducerBatch, m []byte) error {
-	var v [4]uint64
-	if err := packed(m, v[:]); err != nil {
-		return err
-	}
-	if v[1] > math.MaxUint16 || v[2] > math.MaxUint32 || v[3] > math.MaxUint32 {
-		return fmt.Errorf("producer's batch: %w", errWire)
-	}
-	*b = ProducerBatch{ID: int64(v[0]) - 1, Epoch: int16(v[1]), Sequence: int32(v[2]), Span: uint32(v[3])}
-	return nil
+// producerRow is a producer in a snapshot.
+type producerRow struct {
+	id int64
+	Producer
 }
 
-// packed reads exactly len(v) varints.
-func packed(m []byte, v []uint64) error {
-	for i := range v {
-		u, n := protowire.ConsumeVarint(m)
-		if n < 0 {
-			return errWire
+// producerFields lists the producers as a field of packed varints, by ID.
+func (p *Partition) producerFields(c *protobuf.Codec, num protowire.Number) {
+	var list []producerRow
+	if !c.Decoding() && len(p.Producers) > 0 {
+		for _, id := range slices.Sorted(maps.Keys(p.Producers)) {
+			list = append(list, producerRow{id, p.Producers[id]})
 		}
-		v[i], m = u, m[n:]
 	}
-	if len(m) > 0 {
-		return fmt.Errorf("%d bytes too many: %w", len(m), errWire)
+	if protobuf.Rows(c, num, "producers", &list, producerFields); c.Decoding() && len(list) > 0 {
+		p.Producers = make(map[int64]Producer, len(list))
+		for i := range list {
+			p.Producers[list[i].id] = list[i].Producer
+		}
 	}
-	return nil
 }
 
-// encodeProducers: per producer id, epoch, lastTime, count, then sequence, span and base of each
-// run; by id.
-func encodeProducers(producers map[int64]Producer) []byte {
-	var b []byte
-	for _, id := range slices.Sorted(maps.Keys(producers)) {
-		e := producers[id]
-		for _, v := range [...]uint64{uint64(id), uint64(uint16(e.Epoch)), uint64(e.LastTime), uint64(e.Count)} {
-			b = protowire.AppendVarint(b, v)
-		}
-		for _, r := range e.Last[:e.Count] {
-			for _, v := range [...]uint64{uint64(uint32(r.Sequence)), uint64(r.Span), uint64(r.Base)} {
-				b = protowire.AppendVarint(b, v)
-			}
+func producerFields(_, p *producerRow, c *protobuf.Codec) {
+	epoch := uint16(p.Epoch)
+	protobuf.Varint(c, &p.id)
+	protobuf.Varint(c, &epoch)
+	protobuf.Varint(c, &p.LastTime)
+	if protobuf.Varint(c, &p.Count); p.Count == 0 || p.Count > ProducerWindow {
+		c.Fail(fmt.Errorf("producer with %d batches: %w", p.Count, errWire))
+		return
+	}
+	for i := range p.Last[:p.Count] {
+		r := &p.Last[i]
+		sequence := uint32(r.Sequence)
+		protobuf.Varint(c, &sequence)
+		protobuf.Varint(c, &r.Span)
+		if protobuf.Varint(c, &r.Base); c.Decoding() {
+			r.Sequence = int32(sequence)
 		}
 	}
-	return b
-}
-
-func (p *Partition) decodeProducers(b []byte) error {
-	p.Producers = map[int64]Producer{}
-	next := func() (v uint64, err error) {
-		v, n := protowire.ConsumeVarint(b)
-		if n < 0 {
-			return 0, errWire
-		}
-		b = b[n:]
-		return v, nil
+	if c.Decoding() {
+		p.Epoch = int16(epoch)
 	}
-	for len(b) > 0 {
-		var head [4]uint64
-		for i := range head {
-			v, err := next()
-			if err != nil {
-				return err
-			}
-			head[i] = v
-		}
-		e := Producer{Epoch: int16(head[1]), LastTime: int64(head[2]), Count: uint8(head[3])}
-		if head[1] > math.MaxUint16 || head[3] == 0 || head[3] > ProducerWindow {
-			return fmt.Errorf("producer with %d batches: %w", head[3], errWire)
-		}
-		for i := range e.Last[:e.Count] {
-			var run [3]uint64
-			for j := range run {
-				v, err := next()
-				if err != nil {
-					return err
-				}
-				run[j] = v
-			}
-			if run[0] > math.MaxUint32 || run[1] > math.MaxUint32 {
-				return fmt.Errorf("batch of a producer: %w", errWire)
-			}
-			e.Last[i] = ProducerRun{int32(run[0]), uint32(run[1]), int64(run[2])}
-		}
-		p.Producers[int64(head[0])] = e
-	}
-	return nil
 }
 
 // Bits of a producer id that a broker gives: 1 zero, the shard, the epoch, a number.

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
+	"github.com/sebbroker/seb/internal/protobuf"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -109,71 +108,24 @@ func (s *State) LossAccepted(epoch uint32) bool {
 	return false
 }
 
-// Fields of a Loss: 1 last epoch, 2 partition (repeated: 1 topic, 2 partition, 3 next offset).
-var (
-	lossFields = schemaOf(2, 1)
-	nextFields = schemaOf(3, 2, 3)
-)
+// fields lists the fields of a loss (FORMAT.md).
+func (l *Loss) fields(c *protobuf.Codec) {
+	c.KeepZeros(true)
+	protobuf.Int(c, 1, "last epoch", &l.LastEpoch)
+	protobuf.Messages(c, 2, "partition", &l.Next, (*LostOffsets).fields)
+}
 
-func encodeLoss(l *Loss) []byte {
-	b := appendVarint(nil, 1, uint64(l.LastEpoch))
-	for i := range l.Next {
-		n := &l.Next[i]
-		m := appendBytes(nil, 1, n.Topic[:])
-		m = appendVarint(m, 2, uint64(n.Partition))
-		b = appendBytes(b, 2, appendVarint(m, 3, uint64(n.Next)))
+func (n *LostOffsets) fields(c *protobuf.Codec) {
+	c.KeepZeros(true)
+	c.Fixed(1, "topic", n.Topic[:])
+	protobuf.Int(c, 2, "partition", &n.Partition)
+	if protobuf.Int(c, 3, "next offset", &n.Next); n.Next < 0 {
+		c.Fail(fmt.Errorf("next offset %d: %w", n.Next, errWire))
 	}
-	return b
 }
 
-func decodeLoss(l *Loss, b []byte) error {
-	return fields(b, lossFields, func(num protowire.Number, v uint64, m []byte) (err error) {
-		switch num {
-		case 1:
-			l.LastEpoch, err = uint32Of(v)
-		case 2:
-			var n LostOffsets
-			err = decodeNext(&n, m)
-			l.Next = append(l.Next, n)
-		}
-		return err
-	})
-}
-
-func decodeNext(n *LostOffsets, b []byte) error {
-	return fields(b, nextFields, func(num protowire.Number, v uint64, m []byte) (err error) {
-		switch num {
-		case 1:
-			return copyID(&n.Topic, m)
-		case 2:
-			n.Partition, err = uint32Of(v)
-		case 3:
-			if n.Next = int64(v); n.Next < 0 {
-				err = fmt.Errorf("next offset %d: %w", n.Next, errWire)
-			}
-		}
-		return err
-	})
-}
-
-func encodeLost(branches []LostBranch) []byte {
-	var b []byte
-	for _, l := range branches {
-		b = protowire.AppendVarint(b, uint64(l.From.Epoch))
-		b = protowire.AppendVarint(b, l.From.Slot)
-		b = protowire.AppendVarint(b, uint64(l.LastEpoch))
-	}
-	return b
-}
-
-func decodeLost(b []byte) (branches []LostBranch, err error) {
-	for len(b) > 0 {
-		var v [3]uint64
-		var ok bool
-		if b, ok = consumeVarints(b, v[:]); !ok || v[0] > math.MaxUint32 || v[2] > math.MaxUint32 {
-			return nil, fmt.Errorf("lost branches: %w", errWire)
-		}
-		branches = append(branches, LostBranch{From: Position{Epoch: uint32(v[0]), Slot: v[1]}, LastEpoch: uint32(v[2])})
-	}
-	return branches, nil
+func lostRow(_, l *LostBranch, c *protobuf.Codec) {
+	protobuf.Varint(c, &l.From.Epoch)
+	protobuf.Varint(c, &l.From.Slot)
+	protobuf.Varint(c, &l.LastEpoch)
 }

@@ -6,7 +6,10 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/protobuf"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -210,20 +213,17 @@ func (r Run) String() string { return fmt.Sprintf("%s/%s", r.Node, r.ID) }
 // IsZero reports whether r names no run.
 func (r Run) IsZero() bool { return r == Run{} }
 
-// encode returns the node and the ID of the run.
-func (r *Run) encode() []byte { return append(r.Node[:len(r.Node):len(r.Node)], r.ID[:]...) }
-
-// decodeRun decodes the output of encode. A zero run is malformed.
-func decodeRun(r *Run, b []byte) error {
+// field lists the run as a field: its node and its ID. A decoded run is not zero.
+func (r *Run) field(c *protobuf.Codec, num protowire.Number, name string) {
 	n := len(r.Node)
-	if len(b) != n+len(r.ID) {
-		return fmt.Errorf("run of %d bytes: %w", len(b), errWire)
+	b := [2 * 16]byte{}
+	copy(b[copy(b[:], r.Node[:]):], r.ID[:])
+	if c.Fixed(num, name, b[:]); c.Decoding() {
+		copy(r.ID[:], b[copy(r.Node[:], b[:n]):])
+		if c.Has(num) && r.IsZero() {
+			c.Fail(fmt.Errorf("%s without an id: %w", name, errWire))
+		}
 	}
-	copy(r.Node[:], b[:n])
-	if copy(r.ID[:], b[n:]); r.IsZero() {
-		return fmt.Errorf("run without an id: %w", errWire)
-	}
-	return nil
 }
 
 // Ends is the Within of the last slot of a leader that ends: no slot follows.
