@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/protobuf"
 	"github.com/sebbroker/seb/record"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 const (
@@ -44,16 +43,17 @@ type hello struct {
 	reason   string // of a refusal
 }
 
-// The fields of a hello and of a refusal, see FORMAT.md.
-const (
-	helloFromNode = iota + 1
-	helloFromRun
-	helloToNode
-	helloToRun
-	helloRoot
-	helloSecrets
-	helloReason
-)
+// fields lists the fields of a hello and of a refusal, see FORMAT.md.
+func (h *hello) fields(c *protobuf.Codec) {
+	c.SkipUnknown()
+	c.Fixed(1, "node", h.from.Node[:])
+	c.Fixed(2, "run", h.from.ID[:])
+	c.Fixed(3, "receiver's node", h.to.Node[:])
+	c.Fixed(4, "receiver's run", h.to.ID[:])
+	c.Alias(5, "proof of the root key", &h.root)
+	c.Alias(6, "proof of the secrets key", &h.secrets)
+	c.String(7, "reason", &h.reason)
+}
 
 // begin appends the head of a frame, and end sets its length.
 func begin(b []byte, k kind) []byte { return append(b, 0, 0, 0, 0, byte(k)) }
@@ -64,67 +64,36 @@ func end(b []byte, start int) []byte {
 }
 
 func appendHello(b []byte, k kind, h *hello) []byte {
-	start := len(b)
-	b = begin(b, k)
-	b = appendID(b, helloFromNode, h.from.Node)
-	b = appendID(b, helloFromRun, h.from.ID)
-	b = appendID(b, helloToNode, h.to.Node)
-	b = appendID(b, helloToRun, h.to.ID)
-	if len(h.root) > 0 {
-		b = appendBytes(b, helloRoot, h.root)
-	}
-	if len(h.secrets) > 0 {
-		b = appendBytes(b, helloSecrets, h.secrets)
-	}
-	return end(appendText(b, helloReason, h.reason), start)
-}
-
-func decodeHello(body []byte) (h hello, err error) {
-	err = fields(body, func(f field) (err error) {
-		switch f.number {
-		case helloFromNode:
-			h.from.Node, err = f.id("node")
-		case helloFromRun:
-			h.from.ID, err = f.id("run")
-		case helloToNode:
-			h.to.Node, err = f.id("receiver's node")
-		case helloToRun:
-			h.to.ID, err = f.id("receiver's run")
-		case helloRoot:
-			h.root, err = f.bytes, f.want("proof", protowire.BytesType)
-		case helloSecrets:
-			h.secrets, err = f.bytes, f.want("proof", protowire.BytesType)
-		case helloReason:
-			h.reason, err = f.text("reason")
-		}
-		return err
-	})
-	return h, err
+	return end(protobuf.Append(begin(b, k), h, (*hello).fields), len(b))
 }
 
 // body has the fields of all messages, slots and notices.
 type body struct {
-	sent, flags, committed, hand, slot uint64
-	epoch, posEpoch, level, crc        uint32
-	nonce, posNonce                    record.ID
-	prefix                             []byte
+	sent, flags, hand, slot     uint64
+	committed                   int64
+	epoch, posEpoch, level, crc uint32
+	nonce, posNonce             record.ID
+	prefix                      []byte
 }
 
-// The fields of a body, see FORMAT.md.
-const (
-	bodySent = iota + 1
-	bodyFlags
-	bodyEpoch
-	bodyNonce
-	bodyPosEpoch
-	bodySlot
-	bodyPosNonce
-	bodyLevel
-	bodyCommitted
-	bodyHand
-	bodyCRC
-	bodyPrefix
-)
+// fields lists the fields of a body, see FORMAT.md.
+func (w *body) fields(c *protobuf.Codec) {
+	c.SkipUnknown()
+	protobuf.Int(c, 1, "time", &w.sent)
+	protobuf.Int(c, 2, "flags", &w.flags)
+	protobuf.Int(c, 3, "epoch", &w.epoch)
+	c.Fixed(4, "nonce", w.nonce[:])
+	protobuf.Int(c, 5, "epoch of the position", &w.posEpoch)
+	protobuf.Int(c, 6, "slot", &w.slot)
+	c.Fixed(7, "nonce of the position", w.posNonce[:])
+	protobuf.Int(c, 8, "format level", &w.level)
+	if protobuf.Int(c, 9, "append time", &w.committed); w.committed < 0 {
+		c.Fail(fmt.Errorf("append time: %d is before 1970", w.committed))
+	}
+	protobuf.Int(c, 10, "hand-over", &w.hand)
+	protobuf.Int(c, 11, "checksum", &w.crc)
+	c.Alias(12, "slot", &w.prefix)
+}
 
 // The bits of a body's flags.
 const (
@@ -138,60 +107,18 @@ const (
 )
 
 func (w *body) append(b []byte, k kind) []byte {
-	start := len(b)
-	b = begin(b, k)
-	b = appendNumber(b, bodySent, w.sent)
-	b = appendNumber(b, bodyFlags, w.flags)
-	b = appendNumber(b, bodyEpoch, uint64(w.epoch))
-	b = appendID(b, bodyNonce, w.nonce)
-	b = appendNumber(b, bodyPosEpoch, uint64(w.posEpoch))
-	b = appendNumber(b, bodySlot, w.slot)
-	b = appendID(b, bodyPosNonce, w.posNonce)
-	b = appendNumber(b, bodyLevel, uint64(w.level))
-	b = appendNumber(b, bodyCommitted, w.committed)
-	b = appendNumber(b, bodyHand, w.hand)
-	b = appendNumber(b, bodyCRC, uint64(w.crc))
-	if w.prefix != nil {
-		b = appendBytes(b, bodyPrefix, w.prefix)
-	}
-	return end(b, start)
+	c := protobuf.Encoder(begin(b, k))
+	w.fields(c)
+	frame, _ := c.Result()
+	return end(frame, len(b))
 }
 
 func decodeBody(b []byte) (w body, err error) {
-	small := func(f field, name string, to *uint32) error {
-		n, err := f.uint(name, math.MaxUint32)
-		*to = uint32(n)
-		return err
+	c := protobuf.Decoder(b)
+	for c.More() {
+		w.fields(c)
 	}
-	err = fields(b, func(f field) (err error) {
-		switch f.number {
-		case bodySent:
-			w.sent, err = f.uint("time", math.MaxUint64)
-		case bodyFlags:
-			w.flags, err = f.uint("flags", math.MaxUint64)
-		case bodyEpoch:
-			err = small(f, "epoch", &w.epoch)
-		case bodyNonce:
-			w.nonce, err = f.id("nonce")
-		case bodyPosEpoch:
-			err = small(f, "epoch of the position", &w.posEpoch)
-		case bodySlot:
-			w.slot, err = f.uint("slot", math.MaxUint64)
-		case bodyPosNonce:
-			w.posNonce, err = f.id("nonce of the position")
-		case bodyLevel:
-			err = small(f, "format level", &w.level)
-		case bodyCommitted:
-			w.committed, err = f.uint("append time", math.MaxInt64)
-		case bodyHand:
-			w.hand, err = f.uint("hand-over", math.MaxUint64)
-		case bodyCRC:
-			err = small(f, "checksum", &w.crc)
-		case bodyPrefix:
-			w.prefix, err = f.bytes, f.want("slot", protowire.BytesType)
-		}
-		return err
-	})
+	_, err = c.Result()
 	return w, err
 }
 
@@ -215,7 +142,7 @@ func appendMessage(b []byte, m *cluster.Message) []byte {
 		})
 		w.epoch, w.nonce, w.posEpoch, w.slot, w.posNonce, w.level = v.Epoch, v.Nonce, v.Pos.Epoch, v.Pos.Slot, v.PosNonce, v.Level
 		if !v.Committed.IsZero() {
-			w.committed = uint64(max(v.Committed.UnixMicro(), 0))
+			w.committed = max(v.Committed.UnixMicro(), 0)
 		}
 	case cluster.MsgPrepare, cluster.MsgReady, cluster.MsgTake:
 		w.flags = bits(map[uint64]bool{flagUndrained: h.Undrained})
@@ -236,7 +163,7 @@ func (w *body) message(k cluster.MessageKind, from cluster.Run) cluster.Message 
 			Loaded: has(flagLoaded), StoreOK: has(flagStoreOK), Leaving: has(flagLeaving), OtherKey: has(flagOtherKey), Level: w.level,
 		}
 		if w.committed > 0 {
-			m.Beat.Committed = time.UnixMicro(int64(w.committed))
+			m.Beat.Committed = time.UnixMicro(w.committed)
 		}
 	case cluster.MsgPrepare, cluster.MsgReady, cluster.MsgTake:
 		m.Hand = cluster.Hand{ID: w.hand, Epoch: w.epoch, Nonce: w.nonce, Pos: pos, PrevCRC: w.crc, Undrained: has(flagUndrained)}
@@ -287,12 +214,4 @@ func wrapFrame(err error) error {
 		return fmt.Errorf("%w: %w", errFrame, err)
 	}
 	return nil
-}
-
-// appendID leaves out the zero ID.
-func appendID(b []byte, number protowire.Number, id record.ID) []byte {
-	if id.IsZero() {
-		return b
-	}
-	return appendBytes(b, number, id[:])
 }

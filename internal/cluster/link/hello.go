@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/protobuf"
 )
 
 const (
@@ -141,7 +142,8 @@ func readHello(r io.Reader) (hello, error) {
 	if k != kindHello && k != kindRefused {
 		return hello{}, fmt.Errorf("%w: kind %d, want hello", errFrame, k)
 	}
-	h, err := decodeHello(b)
+	var h hello
+	err = protobuf.Decode(b, &h, (*hello).fields)
 	switch {
 	case err != nil:
 		return hello{}, wrapFrame(err)

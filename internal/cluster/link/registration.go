@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/protobuf"
 	"github.com/sebbroker/seb/record"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // ErrDamaged: an object is not a valid registration, or not the one that its name says.
@@ -34,25 +34,6 @@ const (
 	headSize = 20
 )
 
-// The fields of the message, see FORMAT.md.
-const (
-	fieldNode = iota + 1
-	fieldRun
-	fieldName
-	fieldAddress
-	fieldURL
-	fieldKafka
-	fieldKafkaID
-	fieldKeyHash
-	fieldVersion
-	fieldLevelMax
-	fieldReadOnly
-	fieldSecure
-	fieldMachine
-	fieldLocal
-	fieldFolder
-)
-
 // Limits of the fields in bytes.
 const (
 	nameMax    = 255
@@ -69,26 +50,7 @@ func Encode(r *cluster.Registration) ([]byte, error) {
 	if err := check(r); err != nil {
 		return nil, fmt.Errorf("registration of %s: %w", r.Run, err)
 	}
-	b := make([]byte, headSize, 512)
-	b = appendBytes(b, fieldNode, r.Run.Node[:])
-	b = appendBytes(b, fieldRun, r.Run.ID[:])
-	b = appendText(b, fieldName, r.Name)
-	for _, a := range r.Addresses {
-		b = appendText(b, fieldAddress, a)
-	}
-	b = appendText(b, fieldURL, r.URL)
-	b = appendText(b, fieldKafka, r.Kafka)
-	b = appendNumber(b, fieldKafkaID, uint64(r.KafkaID))
-	b = appendBytes(b, fieldKeyHash, r.KeyHash[:])
-	b = appendText(b, fieldVersion, r.Version)
-	b = appendNumber(b, fieldLevelMax, uint64(r.LevelMax))
-	b = appendFlag(b, fieldReadOnly, r.ReadOnly)
-	b = appendFlag(b, fieldSecure, r.Secure)
-	if r.Machine != [16]byte{} {
-		b = appendBytes(b, fieldMachine, r.Machine[:])
-	}
-	b = appendText(b, fieldLocal, r.Local)
-	b = appendText(b, fieldFolder, r.Folder)
+	b := protobuf.Append(make([]byte, headSize, 512), r, registrationFields)
 	if len(b) > RegistrationMax {
 		return nil, fmt.Errorf("registration of %s: %d bytes, at most %d are allowed", r.Run, len(b), RegistrationMax)
 	}
@@ -106,7 +68,7 @@ func Decode(b []byte) (cluster.Registration, error) {
 	body, err := registrationBody(b)
 	var r cluster.Registration
 	if err == nil {
-		err = fields(body, func(f field) error { return setRegistration(&r, f) })
+		err = protobuf.Decode(body, &r, registrationFields)
 	}
 	if err == nil {
 		err = check(&r)
@@ -142,53 +104,24 @@ func registrationBody(b []byte) ([]byte, error) {
 	return body, nil
 }
 
-func setRegistration(r *cluster.Registration, f field) (err error) {
-	switch f.number {
-	case fieldNode:
-		r.Run.Node, err = f.id("node")
-	case fieldRun:
-		r.Run.ID, err = f.id("run")
-	case fieldName:
-		r.Name, err = f.text("name")
-	case fieldAddress:
-		if len(r.Addresses) == AddressesMax {
-			return tooManyAddresses(AddressesMax + 1)
-		}
-		var a string
-		a, err = f.text("address")
-		r.Addresses = append(r.Addresses, a)
-	case fieldURL:
-		r.URL, err = f.text("URL")
-	case fieldKafka:
-		r.Kafka, err = f.text("Kafka address")
-	case fieldKafkaID:
-		var n uint64
-		n, err = f.uint("Kafka id", 1<<31-1)
-		r.KafkaID = int32(n)
-	case fieldKeyHash:
-		err = f.fill("key hash", r.KeyHash[:])
-	case fieldVersion:
-		r.Version, err = f.text("version")
-	case fieldLevelMax:
-		var n uint64
-		n, err = f.uint("format level", 1<<32-1)
-		r.LevelMax = uint32(n)
-	case fieldReadOnly:
-		r.ReadOnly, err = f.flag("read-only")
-	case fieldSecure:
-		r.Secure, err = f.flag("TLS")
-	case fieldMachine:
-		err = f.fill("machine", r.Machine[:])
-	case fieldLocal:
-		r.Local, err = f.text("local address")
-	case fieldFolder:
-		r.Folder, err = f.text("folder")
-	}
-	return err // unknown fields are skipped
-}
-
-func tooManyAddresses(n int) error {
-	return fmt.Errorf("%d addresses, at most %d are allowed", n, AddressesMax)
+// registrationFields lists the fields of the message, see FORMAT.md.
+func registrationFields(r *cluster.Registration, c *protobuf.Codec) {
+	c.SkipUnknown()
+	c.Fixed(1, "node", r.Run.Node[:])
+	c.Fixed(2, "run", r.Run.ID[:])
+	c.String(3, "name", &r.Name)
+	c.Strings(4, "address", &r.Addresses)
+	c.String(5, "URL", &r.URL)
+	c.String(6, "Kafka address", &r.Kafka)
+	protobuf.Int(c, 7, "Kafka id", &r.KafkaID)
+	c.Fixed(8, "key hash", r.KeyHash[:])
+	c.String(9, "version", &r.Version)
+	protobuf.Int(c, 10, "format level", &r.LevelMax)
+	c.Bool(11, "read-only", &r.ReadOnly)
+	c.Bool(12, "TLS", &r.Secure)
+	c.Fixed(13, "machine", r.Machine[:])
+	c.String(14, "local address", &r.Local)
+	c.String(15, "folder", &r.Folder)
 }
 
 // check validates the fields of a registration.
@@ -205,7 +138,7 @@ func check(r *cluster.Registration) error {
 	case r.LevelMax < 1:
 		return errors.New("format level 0: want 1 or more")
 	case len(r.Addresses) > AddressesMax:
-		return tooManyAddresses(len(r.Addresses))
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(r.Addresses), AddressesMax)
 	}
 	for _, a := range r.Addresses {
 		if err := checkHostPort("address", a); err != nil {
@@ -277,30 +210,4 @@ func ParseKey(key string) (run cluster.Run, ok bool) {
 		return cluster.Run{}, false
 	}
 	return run, true
-}
-
-func appendBytes(b []byte, number protowire.Number, v []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), v)
-}
-
-// appendText, appendNumber and appendFlag leave out zero values.
-func appendText(b []byte, number protowire.Number, s string) []byte {
-	if s == "" {
-		return b
-	}
-	return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), s)
-}
-
-func appendNumber(b []byte, number protowire.Number, v uint64) []byte {
-	if v == 0 {
-		return b
-	}
-	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
-}
-
-func appendFlag(b []byte, number protowire.Number, v bool) []byte {
-	if !v {
-		return b
-	}
-	return appendNumber(b, number, 1)
 }
