@@ -163,12 +163,18 @@ func (l *keyLog) Records() int64 {
 // limit.
 const viewCache = 16 << 20
 
+// pageCache is SQLite's page cache for one file, at most most: a 32nd of the memory from 256 MiB on, and
+// half of that with 64 MiB. The garbage collector does not count it.
+func (o *Options) pageCache(most int64) int64 {
+	return min(most, o.MemoryLimit/32, max(o.MemoryLimit/64, (o.MemoryLimit-64<<20)/24))
+}
+
 // openKeys opens the key index, which creates its file when a topic needs it.
 func (n *Node) openKeys(ctx context.Context, l *keyLog, o *Options) (err error) {
 	l.Broker = n.Broker
 	n.keysFile = o.localFile("view", "keys.db")
 	n.keys, err = keyindex.Open(ctx, keyindex.Options{
-		Path: n.keysFile.path, Log: l, CacheBytes: min(viewCache, o.MemoryLimit/32), Logger: o.Logger, Metrics: o.Metrics,
+		Path: n.keysFile.path, Log: l, CacheBytes: o.pageCache(viewCache), Logger: o.Logger, Metrics: o.Metrics,
 	})
 	return err
 }

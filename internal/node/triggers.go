@@ -98,7 +98,7 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	l.Broker = n.Broker
 	n.triggersFile = o.localFile("triggers", "triggers.db")
 	n.triggers, err = trigger.Open(ctx, trigger.Options{
-		Path: n.triggersFile.path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/32), RowBytes: min(triggersRows, o.MemoryLimit/48),
+		Path: n.triggersFile.path, Log: l, CacheBytes: o.pageCache(triggersCache), RowBytes: min(triggersRows, o.MemoryLimit/48),
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
 		CapSpan:     func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
 		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
