@@ -46,11 +46,6 @@ func NewEvaluator(timeout httpconn.ProgressTimeout, drain *httpconn.DrainGroup) 
 	return &Evaluator{pace: timeout, stops: drain, sem: make(chan struct{}, max(1, machine.Cores()/2)), limit: evaluationTime}
 }
 
-// slot returns the bounds of an evaluation. hint says what makes it faster.
-func (e *Evaluator) slot(hint string) *slot {
-	return &slot{e.sem, e.stops, e.limit, "no evaluation finished within %s", "evaluation takes more than %s; " + hint}
-}
-
 // Evaluate evaluates the expression for the events of the body. m, which it releases, bounds the
 // memory. Errors: *api.Problem, and those of reading a body, of memory and of the context.
 func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Arena) (*api.Evaluation, error) {
@@ -95,40 +90,32 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 
 // answer acquires the semaphore and answers q.
 func (e *Evaluator) answer(ctx context.Context, q *explain.Question, trace func(explain.Moment)) (a *explain.Answer, err error) {
-	err = e.slot("give fewer events or a simpler expression").use(ctx, func(ctx context.Context) error {
+	err = e.use(ctx, "give fewer events or a simpler expression", func(ctx context.Context) error {
 		a, err = q.Answer(ctx, trace)
 		return err
 	})
 	return a, err
 }
 
-// slot bounds calculations that run at once, and their time, including the wait for a token.
-type slot struct {
-	sem   chan struct{} // has a token for each running calculation
-	drain *httpconn.DrainGroup
-	limit time.Duration
-	// busy and slow are the texts of a calculation that got no token, or did not end, within limit.
-	busy, slow string
-}
-
-// use calls f with a token and a bounded context.
-func (s *slot) use(outer context.Context, f func(context.Context) error) error {
-	ctx, done := s.drain.Until(outer)
+// use calls f with a token of the semaphore and a context that bounds the time. hint says what makes f
+// faster.
+func (e *Evaluator) use(outer context.Context, hint string, f func(context.Context) error) error {
+	ctx, done := e.stops.Until(outer)
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
 	select {
-	case s.sem <- struct{}{}:
-		defer func() { <-s.sem }()
+	case e.sem <- struct{}{}:
+		defer func() { <-e.sem }()
 	case <-ctx.Done():
-		if outer.Err() == nil && !s.drain.Stopped() {
-			return problem.New(api.OverBudget, s.busy, s.limit)
+		if outer.Err() == nil && !e.stops.Stopped() {
+			return problem.New(api.OverBudget, "no evaluation finished within %s", e.limit)
 		}
 		return context.Cause(ctx)
 	}
 	err := f(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		return problem.New(api.TooLarge, s.slow, s.limit)
+		return problem.New(api.TooLarge, "evaluation takes more than %s; %s", e.limit, hint)
 	}
 	return err
 }
@@ -199,7 +186,7 @@ func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
 // history reads and evaluates the events of an entity, as one of the evaluations that run at once. If
 // no other one ends in time, or this one takes too long, the answer is the state alone.
 func (t *Triggers) history(c *triggerCall, entity string) (h *trigger.History, err error) {
-	err = t.o.Evaluator.slot("use a simpler expression").use(c.r.Context(), func(ctx context.Context) error {
+	err = t.o.Evaluator.use(c.r.Context(), "use a simpler expression", func(ctx context.Context) error {
 		h, err = c.Engine.History(ctx, c.r.PathValue(VariableID), entity)
 		return err
 	})

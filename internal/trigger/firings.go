@@ -208,30 +208,42 @@ func (e *Engine) MatchedEvents(ctx context.Context, x *Firing) (list []MatchedEv
 }
 
 // readEvent reads one event; nil if the log does not have it.
-func (e *Engine) readEvent(ctx context.Context, topic record.ID, partition uint32, offset int64) (*MatchedEvent, error) {
+func (e *Engine) readEvent(ctx context.Context, topic record.ID, partition uint32, offset int64) (w *MatchedEvent, err error) {
+	err = e.recordAt(ctx, topic, partition, offset, func(rec *record.Record) error {
+		ev, err := rule.ParseEvent(rec.Key, rec.Value)
+		if errors.Is(err, rule.ErrEvent) {
+			return nil
+		}
+		w = &MatchedEvent{Event: ev, Offset: offset, Time: rec.Timestamp}
+		return err
+	})
+	return w, err
+}
+
+// recordAt calls f with the record at an offset, unless the log does not have it. The record is valid
+// during the call.
+func (e *Engine) recordAt(ctx context.Context, topic record.ID, partition uint32, offset int64, f func(*record.Record) error) error {
 	b, err := e.opt.Log.Read(ctx, topic, partition, offset, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer b.Release()
 	var r record.Reader
-	for _, part := range b.Parts {
-		for r.Reset(part, offset); r.Next(); {
-			rec := r.Record()
-			if rec.Offset != offset {
-				return nil, nil
+	for one, err := range b.All() {
+		if err != nil {
+			return err
+		}
+		if r.Reset(one, offset); r.Next() {
+			if r.Offset() == offset {
+				err = f(r.Record())
 			}
-			ev, err := rule.ParseEvent(rec.Key, rec.Value)
-			if errors.Is(err, rule.ErrEvent) {
-				return nil, nil
-			}
-			return &MatchedEvent{Event: ev, Offset: offset, Time: rec.Timestamp}, err
+			return err
 		}
 		if r.Err() != nil {
-			return nil, r.Err()
+			return r.Err()
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // EntityFirings returns the newest firings of an entity by a trigger, newest first, at most limit.

@@ -274,21 +274,16 @@ func (e *Engine) definitionAt(ctx context.Context, offset int64) (d rule.Definit
 	if !ok {
 		return d, ErrUnavailable
 	}
-	b, err := e.opt.Log.Read(ctx, topic.ID, 0, offset, 1)
-	if err != nil {
-		return d, err
+	found := false
+	err = e.recordAt(ctx, topic.ID, 0, offset, func(r *record.Record) (err error) {
+		found = true
+		d, err = rule.ParseDefinition(r.Key, r.Value)
+		return err
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("offset %d of topic %s is missing", offset, e.opt.Triggers)
 	}
-	defer b.Release()
-	var r record.Reader
-	for one, err := range b.All() {
-		if err != nil {
-			return d, err
-		}
-		if r.Reset(one, offset); r.Next() && r.Offset() == offset {
-			return rule.ParseDefinition(r.Record().Key, r.Record().Value)
-		}
-	}
-	return d, fmt.Errorf("offset %d of topic %s is missing: %w", offset, e.opt.Triggers, r.Err())
+	return d, err
 }
 
 // Marks are offsets of the topic of definitions. Below Replaced are records with secrets that are
