@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sebbroker/seb/test/kafkatest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -108,7 +109,7 @@ type run struct {
 	hook    *hook
 	vars    map[string]string // values for ${name}
 	masks   []mask
-	conns   map[string]*kafkaConn // by broker and key
+	conns   map[string]*kafkatest.Conn // by broker and key
 }
 
 // broker is a running broker, or one that has been stopped, with its addresses.
@@ -120,7 +121,7 @@ type broker struct {
 func newRun(program, dir string) (*run, error) {
 	r := &run{
 		program: program, dir: dir,
-		brokers: map[string]*broker{}, vars: map[string]string{}, conns: map[string]*kafkaConn{},
+		brokers: map[string]*broker{}, vars: map[string]string{}, conns: map[string]*kafkatest.Conn{},
 	}
 	var err error
 	if r.hook, err = newHook(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -98,7 +99,7 @@ func (r *run) response(resp *http.Response) string {
 	if resp.Close {
 		b.WriteString("(the connection ends)\n")
 	}
-	for _, name := range slices.Sorted(keys(resp.Header)) {
+	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
 		for _, value := range resp.Header[name] {
 			fmt.Fprintf(&b, "%s: %s\n", name, value)
 		}
@@ -118,16 +119,6 @@ func (r *run) response(resp *http.Response) string {
 		text = strings.ReplaceAll(text, params["boundary"], "<boundary>")
 	}
 	return text
-}
-
-func keys(h http.Header) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for name := range h {
-			if !yield(name) {
-				return
-			}
-		}
-	}
 }
 
 // decoded removes a content coding.
@@ -217,7 +208,7 @@ func newHook() (*hook, error) {
 		body, _ := io.ReadAll(r.Body)
 		var b strings.Builder
 		fmt.Fprintf(&b, "%s %s\n", r.Method, r.URL)
-		for _, name := range slices.Sorted(keys(r.Header)) {
+		for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 			fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(r.Header[name], ", "))
 		}
 		b.WriteString("\n" + readable(body))

@@ -27,9 +27,6 @@ import (
 // kafkaTime bounds a request. A member waits three seconds for others to join its group.
 const kafkaTime = 20 * time.Second
 
-// kafkaConn is a connection with a key, or without.
-type kafkaConn struct{ kafkatest.Conn }
-
 // fixtures are variables with batches in base64, whose bytes are the same in each run.
 func fixtures() map[string]string {
 	header := []record.Header{{Key: "h", Value: []byte("v")}}
@@ -137,7 +134,7 @@ func (r *run) allKeys(ctx context.Context, c *call) ([]Answer, error) {
 }
 
 // conn returns the connection for the call's broker and key.
-func (r *run) conn(ctx context.Context, c *call) (*kafkaConn, error) {
+func (r *run) conn(ctx context.Context, c *call) (*kafkatest.Conn, error) {
 	name := c.at + " " + c.as
 	if conn := r.conns[name]; conn != nil {
 		return conn, nil
@@ -146,7 +143,7 @@ func (r *run) conn(ctx context.Context, c *call) (*kafkaConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := &kafkaConn{kafkatest.Conn{Conn: raw}}
+	conn := &kafkatest.Conn{Conn: raw}
 	if c.as != "none" {
 		if err := r.login(ctx, conn, c.as); err != nil {
 			return nil, errors.Join(err, conn.Close())
@@ -157,7 +154,7 @@ func (r *run) conn(ctx context.Context, c *call) (*kafkaConn, error) {
 }
 
 // login authenticates as a token whose ID is the name of its variable, or with the root key.
-func (r *run) login(ctx context.Context, conn *kafkaConn, as string) error {
+func (r *run) login(ctx context.Context, conn *kafkatest.Conn, as string) error {
 	hello := kmsg.NewPtrSASLHandshakeRequest()
 	hello.Mechanism = "PLAIN"
 	if _, err := conn.Ask(ctx, hello, 1); err != nil {

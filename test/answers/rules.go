@@ -49,6 +49,11 @@ func (r *run) maskMachine() error {
 		return err
 	}
 	r.maskText("host", host)
+	program, err := filepath.EvalSymlinks(r.program)
+	if err != nil {
+		return err
+	}
+	r.maskText("programs", filepath.Dir(program))
 	out, err := exec.Command(r.program, "version", "--json").Output()
 	if err != nil {
 		return fmt.Errorf("%s version: %w", filepath.Base(r.program), err)
@@ -102,11 +107,14 @@ var rules = []mask{
 	{regexp.MustCompile(`\bv1,[A-Za-z0-9+/]{43}=`), func(string) string { return "v1,<signature>" }},
 }
 
-// near returns a placeholder with the difference to now in hours, if that is less than 400 days.
+// nearDays bounds the difference of a time to now. Examples in texts must be farther away.
+const nearDays = 20
+
+// near returns a placeholder with the difference to now in hours, if that is small.
 func near(name string, t time.Time, s string) string {
 	hours := int(time.Until(t).Round(time.Hour) / time.Hour)
 	switch {
-	case hours < -400*24 || hours > 400*24:
+	case hours < -nearDays*24 || hours > nearDays*24:
 		return s
 	case hours == 0:
 		return "<" + name + ">"
