@@ -7,6 +7,7 @@
 package log
 
 import (
+	"math"
 	"time"
 
 	"github.com/sebbroker/seb/internal/cost"
@@ -36,50 +37,25 @@ type Item[T any] struct {
 // Queued reports whether the item is in a batcher.
 func (it *Item[T]) Queued() bool { return it.queued }
 
-// Batcher collects items in order of arrival and cuts them into objects. Times are nanoseconds on
-// any monotonic clock.
-type Batcher[T any] interface {
-	// Add appends an item that is in no batcher to the queue.
-	Add(it *Item[T], bytes, now int64)
-	// Cancel removes an item and reports whether it was still queued.
-	Cancel(it *Item[T]) bool
-	// Due is when the next object may be frozen: at once if that is not after now. ok is false if
-	// nothing is queued.
-	Due() (at int64, ok bool)
-	// Take removes the items of the next object and appends their values to dst; none if the object
-	// is not due. force makes it due at once. Call it when the log has room for an object. Until
-	// then items keep queueing, and the object may grow to the soft limit.
-	Take(dst []T, now int64, force bool) []T
-	// Storing sets how many bytes of taken items are being stored. Call it when that changes.
-	Storing(bytes int64)
-	// Prompt sets whether Config.InTurn counts.
-	Prompt(on bool)
-	// Slack is how much may be added without making the next object due earlier: fewer than that
-	// many bytes and items. Zero: any item may do so.
-	Slack() (bytes int64, items int)
-	// Len is the number of queued items.
-	Len() int
-	// Bytes is the total size of the queued items.
-	Bytes() int64
-}
-
 // Config holds a batcher's parameters. A zero value means the default that the comment names.
 type Config struct {
-	// Blocking: from an object's first item to its freezing; 0 freezes at once
-	Wait      time.Duration
+	Wait      time.Duration // from an object's first item to its freezing; 0 freezes at once
 	DeferWait time.Duration // the same for deferred items, if longer
-	// BytesEnough ends the wait of Blocking: when that many bytes are queued, and twice the bytes
-	// being stored; 0: BytesMax. A value much smaller than BytesMax sends objects in quick
-	// succession. That keeps producers busy which wait for an answer before they send more. Each
-	// object is larger than those still being stored, so that a few objects carry any load.
+	// NoWait freezes queued items at once, whatever Wait, BytesEnough, InTurn and Budget say, for the
+	// lowest latency. Items that arrive while the log has no room still go into one object.
+	NoWait bool
+	// BytesEnough ends the wait: when that many bytes are queued, and twice the bytes being stored; 0:
+	// BytesMax. A value much smaller than BytesMax sends objects in quick succession. That keeps
+	// producers busy which wait for an answer before they send more. Each object is larger than those
+	// still being stored, so that a few objects carry any load.
 	BytesEnough int64
-	// InTurn: Blocking does not wait while no object is being stored. Items that arrive meanwhile
-	// are the next object. This is for stores that make all waiting objects durable together: a
-	// second small object in flight would not be durable earlier, and both would be smaller. While
-	// an object is being stored, Wait and BytesEnough count, so large objects overlap.
+	// InTurn: no wait while no object is being stored. Items that arrive meanwhile are the next object.
+	// This is for stores that make all waiting objects durable together: a second small object in
+	// flight would not be durable earlier, and both would be smaller. While an object is being stored,
+	// Wait and BytesEnough count, so large objects overlap.
 	InTurn bool
-	// Budget, if not nil, replaces the fixed Wait of Blocking on stores whose requests have a price.
-	// Wait is then the longest wait while an object is being stored.
+	// Budget, if not nil, replaces the fixed Wait on stores whose requests have a price. Wait is then the
+	// longest wait while an object is being stored.
 	Budget   Budget
 	BytesMax int64 // soft limit of an object; BytesMax
 	ItemsMax int   // limit of items in an object; ItemsMax
@@ -106,24 +82,36 @@ func (c Config) withDefaults() Config {
 	if c.BytesEnough <= 0 {
 		c.BytesEnough = c.BytesMax
 	}
+	if c.NoWait {
+		c.Wait, c.BytesEnough, c.InTurn, c.Budget = 0, math.MaxInt64, false, nil
+	}
 	return c
 }
 
-// NewBlocking returns a batcher that collects from the first item for Wait, or until there is
-// enough. An object holds at most the soft limit, but at least one item: a larger item goes alone.
-func NewBlocking[T any](c Config) *Blocking[T] {
-	return &Blocking[T]{batcherQueue: batcherQueue[T]{cfg: c.withDefaults()}}
+// Batcher collects items in order of arrival and cuts them into objects: a list linked through the
+// items. It collects from the first item for Config.Wait, or until there is enough. An object holds at
+// most the soft limit, but at least one item: a larger item goes alone. Times are nanoseconds on any
+// monotonic clock.
+type Batcher[T any] struct {
+	cfg           Config
+	first, last   *Item[T]
+	deferred      int      // number of deferred items; if 0, the next two fields are unused
+	firstDeferred *Item[T] // the first deferred item
+	firstUrgent   *Item[T] // the first other item
+	n             int
+	bytes         int64
+	storing       int64
+	prompt        bool
+	left          int64 // when the last object left
+	shared        int64 // end of the fixed wait of the last object that the fixed wait would have made
 }
 
-// Blocking is the batcher for stores whose requests are expensive or slow.
-type Blocking[T any] struct {
-	batcherQueue[T]
-	left   int64 // when the last object left
-	shared int64 // end of the fixed wait of the last object that the fixed wait would have made
-}
+// NewBatcher returns an empty batcher.
+func NewBatcher[T any](c Config) *Batcher[T] { return &Batcher[T]{cfg: c.withDefaults()} }
 
-// Due is part of Batcher.
-func (b *Blocking[T]) Due() (at int64, ok bool) {
+// Due is when the next object may be frozen: at once if that is not after now. ok is false if nothing
+// is queued.
+func (b *Batcher[T]) Due() (at int64, ok bool) {
 	switch {
 	case b.n == 0:
 		return 0, false
@@ -138,7 +126,7 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 }
 
 // paced is when the budget lets the next object leave.
-func (b *Blocking[T]) paced() int64 {
+func (b *Batcher[T]) paced() int64 {
 	p := b.cfg.Budget.Next()
 	wait := p.Wait
 	if b.storing > 0 {
@@ -153,7 +141,7 @@ func (b *Blocking[T]) paced() int64 {
 
 // leave counts an object that leaves at now, with items of the times from first to last. It imitates
 // the fixed wait: items up to shared are in the object that the fixed wait would have made before.
-func (b *Blocking[T]) leave(now, first, last int64) {
+func (b *Batcher[T]) leave(now, first, last int64) {
 	extra := last < b.shared
 	if !extra {
 		begin, wait := max(first, b.shared), max(int64(b.cfg.Wait), 1)
@@ -164,18 +152,21 @@ func (b *Blocking[T]) leave(now, first, last int64) {
 }
 
 // enough is how many queued bytes end the wait.
-func (b *Blocking[T]) enough() int64 { return max(b.cfg.BytesEnough, 2*b.storing) }
+func (b *Batcher[T]) enough() int64 { return max(b.cfg.BytesEnough, 2*b.storing) }
 
-// Slack is part of Batcher.
-func (b *Blocking[T]) Slack() (bytes int64, items int) {
-	if b.n == b.deferred { // the next item may be the first that is urgent
+// Slack is how much may be added without making the next object due earlier: fewer than that many bytes
+// and items. Zero: any item may do so.
+func (b *Batcher[T]) Slack() (bytes int64, items int) {
+	if b.cfg.NoWait || b.n == b.deferred { // the next item may be the first that is urgent
 		return 0, 0
 	}
 	return min(b.enough(), b.cfg.BytesMax) - b.bytes, b.cfg.ItemsMax - b.n
 }
 
-// Take is part of Batcher.
-func (b *Blocking[T]) Take(dst []T, now int64, force bool) []T {
+// Take removes the items of the next object and appends their values to dst; none if the object is not
+// due. force makes it due at once. Call it when the log has room for an object. Until then items keep
+// queueing, and the object may grow to the soft limit.
+func (b *Batcher[T]) Take(dst []T, now int64, force bool) []T {
 	if at, ok := b.Due(); !ok || at > now && !force {
 		return dst
 	}
@@ -187,122 +178,77 @@ func (b *Blocking[T]) Take(dst []T, now int64, force bool) []T {
 	return dst
 }
 
-// NewNull returns a batcher that freezes queued items at once; it ignores Wait, but not DeferWait.
-func NewNull[T any](c Config) *Null[T] {
-	return &Null[T]{batcherQueue: batcherQueue[T]{cfg: c.withDefaults()}}
-}
-
-// Null is the batcher for the lowest latency. Items that arrive while the log has no room still go
-// into one object.
-type Null[T any] struct{ batcherQueue[T] }
-
-// Due is part of Batcher.
-func (b *Null[T]) Due() (at int64, ok bool) {
-	switch {
-	case b.n == 0:
-		return 0, false
-	case b.full():
-		return b.first.at, true
-	}
-	return b.deadline(0), true
-}
-
-// Slack is part of Batcher.
-func (b *Null[T]) Slack() (bytes int64, items int) { return 0, 0 }
-
-// Take is part of Batcher.
-func (b *Null[T]) Take(dst []T, now int64, force bool) []T {
-	if at, ok := b.Due(); !ok || at > now && !force {
-		return dst
-	}
-	dst, _ = b.cut(dst)
-	return dst
-}
-
-// batcherQueue is the common part of both batchers: a list linked through the items.
-type batcherQueue[T any] struct {
-	cfg           Config
-	first, last   *Item[T]
-	deferred      int      // number of deferred items; if 0, the next two fields are unused
-	firstDeferred *Item[T] // the first deferred item
-	firstUrgent   *Item[T] // the first other item
-	n             int
-	bytes         int64
-	storing       int64
-	prompt        bool
-}
-
-// Add is part of Batcher.
-func (q *batcherQueue[T]) Add(it *Item[T], bytes, now int64) {
+// Add appends an item that is in no batcher to the queue.
+func (b *Batcher[T]) Add(it *Item[T], bytes, now int64) {
 	if it.queued {
 		panic("log: item queued twice")
 	}
 	it.bytes, it.at, it.queued = bytes, now, true
-	it.prev, it.next = q.last, nil
-	if q.last == nil {
-		q.first = it
+	it.prev, it.next = b.last, nil
+	if b.last == nil {
+		b.first = it
 	} else {
-		q.last.next = it
+		b.last.next = it
 	}
-	q.last = it
-	if it.Deferred || q.deferred > 0 {
-		q.linked(it)
+	b.last = it
+	if it.Deferred || b.deferred > 0 {
+		b.linked(it)
 	}
-	q.n++
-	q.bytes += bytes
+	b.n++
+	b.bytes += bytes
 }
 
-// Cancel is part of Batcher.
-func (q *batcherQueue[T]) Cancel(it *Item[T]) bool {
+// Cancel removes an item and reports whether it was still queued.
+func (b *Batcher[T]) Cancel(it *Item[T]) bool {
 	if !it.queued {
 		return false
 	}
-	if q.deferred > 0 {
-		q.unlinking(it)
+	if b.deferred > 0 {
+		b.unlinking(it)
 	}
-	q.unlink(it)
+	b.unlink(it)
 	return true
 }
 
-// Storing is part of Batcher.
-func (q *batcherQueue[T]) Storing(bytes int64) { q.storing = bytes }
+// Storing sets how many bytes of taken items are being stored. Call it when that changes.
+func (b *Batcher[T]) Storing(bytes int64) { b.storing = bytes }
 
-// Prompt is part of Batcher.
-func (q *batcherQueue[T]) Prompt(on bool) { q.prompt = on }
+// Prompt sets whether Config.InTurn counts.
+func (b *Batcher[T]) Prompt(on bool) { b.prompt = on }
 
-// Len is part of Batcher.
-func (q *batcherQueue[T]) Len() int { return q.n }
+// Len is the number of queued items.
+func (b *Batcher[T]) Len() int { return b.n }
 
-// Bytes is part of Batcher.
-func (q *batcherQueue[T]) Bytes() int64 { return q.bytes }
+// Bytes is the total size of the queued items.
+func (b *Batcher[T]) Bytes() int64 { return b.bytes }
 
 // full reports whether waiting longer cannot make the next object larger.
-func (q *batcherQueue[T]) full() bool { return q.bytes >= q.cfg.BytesMax || q.n >= q.cfg.ItemsMax }
+func (b *Batcher[T]) full() bool { return b.bytes >= b.cfg.BytesMax || b.n >= b.cfg.ItemsMax }
 
 // linked updates the first items after one was added, if there are deferred items.
-func (q *batcherQueue[T]) linked(it *Item[T]) {
+func (b *Batcher[T]) linked(it *Item[T]) {
 	if it.Deferred {
-		if q.deferred++; q.deferred == 1 {
-			q.firstDeferred, q.firstUrgent = it, nil
-			if q.first != it {
-				q.firstUrgent = q.first
+		if b.deferred++; b.deferred == 1 {
+			b.firstDeferred, b.firstUrgent = it, nil
+			if b.first != it {
+				b.firstUrgent = b.first
 			}
 		}
-	} else if q.firstUrgent == nil {
-		q.firstUrgent = it
+	} else if b.firstUrgent == nil {
+		b.firstUrgent = it
 	}
 }
 
 // unlinking updates the first items before one is removed. The first item of a kind only moves
 // backwards in the queue, so skipping the other kind visits each item once. It is called only if
 // there are deferred items.
-func (q *batcherQueue[T]) unlinking(it *Item[T]) {
+func (b *Batcher[T]) unlinking(it *Item[T]) {
 	if it.Deferred {
-		q.deferred--
+		b.deferred--
 	}
-	head := &q.firstUrgent
+	head := &b.firstUrgent
 	if it.Deferred {
-		head = &q.firstDeferred
+		head = &b.firstDeferred
 	}
 	if *head == it {
 		for *head = it.next; *head != nil && (*head).Deferred != it.Deferred; {
@@ -312,48 +258,48 @@ func (q *batcherQueue[T]) unlinking(it *Item[T]) {
 }
 
 // deadline is when the first queued item has waited long enough.
-func (q *batcherQueue[T]) deadline(wait time.Duration) int64 {
-	if q.deferred == 0 {
-		return q.first.at + int64(wait)
+func (b *Batcher[T]) deadline(wait time.Duration) int64 {
+	if b.deferred == 0 {
+		return b.first.at + int64(wait)
 	}
-	at := q.firstDeferred.at + int64(max(wait, q.cfg.DeferWait))
-	if q.firstUrgent != nil {
-		at = min(at, q.firstUrgent.at+int64(wait))
+	at := b.firstDeferred.at + int64(max(wait, b.cfg.DeferWait))
+	if b.firstUrgent != nil {
+		at = min(at, b.firstUrgent.at+int64(wait))
 	}
 	return at
 }
 
 // cut removes the items of one object. last is the time of the last of them.
-func (q *batcherQueue[T]) cut(dst []T) (_ []T, last int64) {
+func (b *Batcher[T]) cut(dst []T) (_ []T, last int64) {
 	var bytes int64
-	for n := 0; q.first != nil && n < q.cfg.ItemsMax; n++ {
-		it := q.first
-		if n > 0 && bytes+it.bytes > q.cfg.BytesMax {
+	for n := 0; b.first != nil && n < b.cfg.ItemsMax; n++ {
+		it := b.first
+		if n > 0 && bytes+it.bytes > b.cfg.BytesMax {
 			break
 		}
 		bytes += it.bytes
 		last = it.at
-		if q.deferred > 0 {
-			q.unlinking(it)
+		if b.deferred > 0 {
+			b.unlinking(it)
 		}
-		q.unlink(it)
+		b.unlink(it)
 		dst = append(dst, it.Value)
 	}
 	return dst, last
 }
 
-func (q *batcherQueue[T]) unlink(it *Item[T]) {
+func (b *Batcher[T]) unlink(it *Item[T]) {
 	if it.prev == nil {
-		q.first = it.next
+		b.first = it.next
 	} else {
 		it.prev.next = it.next
 	}
 	if it.next == nil {
-		q.last = it.prev
+		b.last = it.prev
 	} else {
 		it.next.prev = it.prev
 	}
 	it.prev, it.next, it.queued = nil, nil, false
-	q.n--
-	q.bytes -= it.bytes
+	b.n--
+	b.bytes -= it.bytes
 }

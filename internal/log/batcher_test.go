@@ -19,14 +19,17 @@ type item = log.Item[int]
 const ms = int64(time.Millisecond)
 
 func TestTake(t *testing.T) {
-	blocking := func(c log.Config) log.Batcher[int] { return log.NewBlocking[int](c) }
-	null := func(c log.Config) log.Batcher[int] { return log.NewNull[int](c) }
+	blocking := log.NewBatcher[int]
+	null := func(c log.Config) *log.Batcher[int] {
+		c.NoWait = true
+		return blocking(c)
+	}
 	type add struct{ at, bytes int64 }
-	early := func(c log.Config) log.Batcher[int] {
+	early := func(c log.Config) *log.Batcher[int] {
 		c.BytesEnough = 50
 		return blocking(c)
 	}
-	busy := func(c log.Config) log.Batcher[int] {
+	busy := func(c log.Config) *log.Batcher[int] {
 		b := early(c)
 		b.Storing(100)
 		b.Storing(40)
@@ -35,7 +38,7 @@ func TestTake(t *testing.T) {
 	ten := log.Config{Wait: 10 * time.Millisecond, BytesMax: 100, ItemsMax: 4}
 	for _, c := range []struct {
 		name  string
-		make  func(log.Config) log.Batcher[int]
+		make  func(log.Config) *log.Batcher[int]
 		adds  []add
 		now   int64
 		force bool
@@ -90,7 +93,7 @@ func TestInTurn(t *testing.T) {
 		"waits if it is not prompt":       {false, 0, 1, 10 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond, BytesEnough: 50, InTurn: true})
+			b := log.NewBatcher[int](log.Config{Wait: 10 * time.Millisecond, BytesEnough: 50, InTurn: true})
 			b.Prompt(c.prompt)
 			b.Storing(c.storing)
 			b.Add(&item{Value: 1}, c.bytes, 5*ms)
@@ -99,7 +102,7 @@ func TestInTurn(t *testing.T) {
 			}
 		})
 	}
-	b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond})
+	b := log.NewBatcher[int](log.Config{Wait: 10 * time.Millisecond})
 	b.Prompt(true)
 	b.Add(&item{}, 1, 5*ms)
 	if at, _ := b.Due(); at != 15*ms {
@@ -138,7 +141,7 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			budget := &fixedBudget{pace: cost.Pace{}}
-			b := log.NewBlocking[int](log.Config{Wait: wait, BytesMax: 100, Budget: budget})
+			b := log.NewBatcher[int](log.Config{Wait: wait, BytesMax: 100, Budget: budget})
 			if c.left > 0 {
 				b.Add(&item{}, 1, c.left*ms)
 				b.Take(nil, c.left*ms, false)
@@ -157,7 +160,7 @@ func TestBudget(t *testing.T) {
 // before it.
 func TestExtraObjects(t *testing.T) {
 	budget := &fixedBudget{}
-	b := log.NewBlocking[int](log.Config{Wait: 250 * time.Millisecond, Budget: budget})
+	b := log.NewBatcher[int](log.Config{Wait: 250 * time.Millisecond, Budget: budget})
 	for _, at := range [][]int64{{1000}, {1100}, {1249}, {1250}, {1499}, {2000, 2300}, {2499}, {2500}} {
 		for _, a := range at {
 			b.Add(&item{}, 1, a*ms)
@@ -168,7 +171,7 @@ func TestExtraObjects(t *testing.T) {
 }
 
 func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
-	b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond})
+	b := log.NewBatcher[int](log.Config{Wait: 10 * time.Millisecond})
 	one, two := &item{Value: 1}, &item{Value: 2}
 	b.Add(one, 5, 1*ms)
 	b.Add(two, 7, 4*ms)
@@ -192,12 +195,12 @@ func TestDeferredItems(t *testing.T) {
 	cfg := log.Config{Wait: 10 * time.Millisecond, DeferWait: time.Second}
 	for _, c := range []struct {
 		name   string
-		b      log.Batcher[int]
+		b      *log.Batcher[int]
 		urgent int64 // wait of an item that is not deferred
 	}{
-		{"blocking", log.NewBlocking[int](cfg), 10 * ms},
-		{"null", log.NewNull[int](cfg), 0},
-		{"not shorter than other items", log.NewBlocking[int](log.Config{Wait: time.Second, DeferWait: time.Millisecond}), 1000 * ms},
+		{"blocking", log.NewBatcher[int](cfg), 10 * ms},
+		{"null", log.NewBatcher[int](log.Config{NoWait: true, Wait: cfg.Wait, DeferWait: cfg.DeferWait}), 0},
+		{"not shorter than other items", log.NewBatcher[int](log.Config{Wait: time.Second, DeferWait: time.Millisecond}), 1000 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.b
@@ -235,7 +238,7 @@ func TestAddTwicePanics(t *testing.T) {
 			t.Fatal("no panic")
 		}
 	}()
-	b := log.NewNull[int](log.Config{})
+	b := log.NewBatcher[int](log.Config{})
 	it := &item{}
 	b.Add(it, 1, 1)
 	b.Add(it, 1, 1)
@@ -305,9 +308,10 @@ func TestRandomAgainstModel(t *testing.T) {
 		}
 		cfg.InTurn = rapid.Bool().Draw(t, "inTurn")
 		null := rapid.Bool().Draw(t, "null")
-		var b log.Batcher[int] = log.NewBlocking[int](cfg)
+		cfg.NoWait = null
+		b := log.NewBatcher[int](cfg)
 		if null {
-			b, cfg.Wait, cfg.BytesEnough = log.NewNull[int](cfg), 0, 0
+			cfg.Wait, cfg.BytesEnough = 0, 0
 		}
 		m := &model{bytes: map[int]int64{}, until: map[int]int64{}, prompts: map[int]int64{}}
 		items, now := []*item{}, int64(0)
@@ -358,7 +362,7 @@ func TestRandomAgainstModel(t *testing.T) {
 }
 
 func BenchmarkAddTake(b *testing.B) {
-	q := log.NewBlocking[int](log.Config{Wait: time.Millisecond})
+	q := log.NewBatcher[int](log.Config{Wait: time.Millisecond})
 	items := make([]item, 100)
 	dst := make([]int, 0, len(items))
 	b.ReportAllocs()
@@ -376,7 +380,7 @@ func TestSlack(t *testing.T) {
 	within := 0
 	rapid.Check(t, func(t *rapid.T) {
 		inTurn := rapid.Bool().Draw(t, "in turn")
-		b := log.NewBlocking[int](log.Config{Wait: 10, DeferWait: 50, BytesEnough: 60, BytesMax: 100, ItemsMax: 5, InTurn: inTurn})
+		b := log.NewBatcher[int](log.Config{Wait: 10, DeferWait: 50, BytesEnough: 60, BytesMax: 100, ItemsMax: 5, InTurn: inTurn})
 		b.Prompt(inTurn)
 		for now := int64(1); now < 40; now++ {
 			dueBefore, queued := b.Due()

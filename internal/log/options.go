@@ -20,8 +20,7 @@ import (
 type Options struct {
 	Store objstore.Store
 	Core  core.Config
-	// Batch decides when waiting appends become an object. NoWait selects the batcher that freezes
-	// at once.
+	// Batch decides when waiting appends become an object. NoWait replaces Batch.NoWait.
 	Batch  Config
 	NoWait bool
 	// Standby makes a fenced log follow the new leader instead of ending. Stand makes it lead again.

@@ -14,7 +14,7 @@ import (
 // owner is the state of the goroutine that holds the core. Only that goroutine accesses it.
 type owner struct {
 	*Log
-	batch    Batcher[*member]
+	batch    *Batcher[*member]
 	fx       core.Effects
 	spare    []message
 	taken    []*member
@@ -58,11 +58,9 @@ type snapshot struct {
 
 func newOwner(l *Log) *owner {
 	o := &owner{Log: l, confirms: map[uint64]chan<- error{}, open: map[*proposal]struct{}{}}
-	if l.opt.NoWait {
-		o.batch = NewNull[*member](l.opt.Batch)
-	} else {
-		o.batch = NewBlocking[*member](l.opt.Batch)
-	}
+	cfg := l.opt.Batch
+	cfg.NoWait = l.opt.NoWait
+	o.batch = NewBatcher[*member](cfg)
 	o.puts, o.gets = newPool(putsMax), newPool(getsMax)
 	o.feeder.f = l.opt.Hooks.FillCache
 	return o

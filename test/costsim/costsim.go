@@ -77,7 +77,7 @@ type object struct {
 type simulation struct {
 	o      Options
 	now    int64 // ns since Begin, never 0
-	batch  log.Batcher[int]
+	batch  *log.Batcher[int]
 	budget *cost.Budget
 	items  []*item
 	born   []int64
@@ -153,7 +153,7 @@ func (s *simulation) start() {
 		s.budget = cost.NewBudget(*s.o.Limit, s.clock())
 		cfg.Budget = spender{s}
 	}
-	s.batch = log.NewBlocking[int](cfg)
+	s.batch = log.NewBatcher[int](cfg)
 }
 
 // restart replaces the broker when it has stored everything.
