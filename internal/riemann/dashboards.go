@@ -90,8 +90,11 @@ func (s *Dashboards) Serve(l net.Listener) error {
 	return nil
 }
 
+// Drain ends the subscriptions. It does not wait.
+func (s *Dashboards) Drain() { s.stop() }
+
 // Close ends the subscriptions and closes all connections. It may be called twice.
-func (s *Dashboards) Close() error {
+func (s *Dashboards) Close(context.Context) error {
 	s.stop()
 	err := s.http.Close()
 	s.wg.Wait()

@@ -61,7 +61,7 @@ func (s *Server) kafkaNote() string {
 		return ", Kafka " + a + " (TLS)"
 	case a != "":
 		return ", Kafka " + a
-	case s.kafka != nil:
+	case s.kafka.busyAddress != "":
 		return fmt.Sprintf(", no Kafka yet: %s is in use by another program, retry every %s", s.kafka.busyAddress, kafkaRetry)
 	}
 	return ""
@@ -188,7 +188,9 @@ type connections struct{ http, kafka, riemann int }
 func (s *Server) connections() (c connections) {
 	limit, tls := s.node.Budget().Class(budget.Connections).Limit(), s.ports.tlsBytes()
 	all := int(limit / (connectionBytes + tls))
-	c.kafka, c.riemann = s.kafka.connections(all), s.riemann.connections(all)
+	if c.riemann = s.riemann.connections(all); s.kafka.on() {
+		c.kafka = s.kafka.connections(all)
+	}
 	others := c.kafka + c.riemann
 	open := httpOpen(limit, others, tls)
 	if files := openFiles(); files > 0 && files-others-ownFiles < open {

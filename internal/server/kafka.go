@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -33,57 +31,56 @@ const (
 // kafkaRetry is the retry interval of the default address while another program uses it.
 var kafkaRetry = 5 * time.Second
 
-// kafkaServer is the listener for Kafka clients. The methods of a nil kafkaServer do nothing.
+// kafkaServer is the listener for Kafka clients.
 type kafkaServer struct {
+	front
 	server      *kafka.Server
 	busyAddress string // the default address, if another program uses it; retried every kafkaRetry
-
-	mu       sync.Mutex   // guards listener
-	listener net.Listener // nil while the address is in use
 }
 
-// listenKafka listens, or returns nil without a Kafka address. If the default address is in use, it
-// is retried later. A configured address that is in use is an error.
-func listenKafka(c *config.Kafka, log *slog.Logger) (*kafkaServer, error) {
+// listen listens if there is a Kafka address. If the default address is in use, it is retried later.
+// A configured address that is in use is an error.
+func (k *kafkaServer) listen(c *config.Kafka, log *slog.Logger) error {
 	if c.Listen == "" {
-		return nil, nil
+		return nil
 	}
 	l, err := tlsport.Listen(c.Listen)
 	switch {
 	case err == nil:
-		return &kafkaServer{listener: l}, nil
+		k.listener = l
 	case c.Optional && errors.Is(err, syscall.EADDRINUSE):
 		log.Warn("no Kafka listener yet: the default address is in use", "address", c.Listen, "retry", kafkaRetry,
 			"hint", "set another address, or none, with --kafka-listen")
-		return &kafkaServer{busyAddress: c.Listen}, nil
+		k.busyAddress = c.Listen
+	default:
+		return fmt.Errorf("--kafka-listen: %w", err)
 	}
-	return nil, fmt.Errorf("--kafka-listen: %w", err)
+	return nil
 }
+
+// on reports whether there are Kafka clients, now or later.
+func (k *kafkaServer) on() bool { return k.busyAddress != "" || k.listener != nil }
 
 // connections returns the share of Kafka clients in all connections.
 func (k *kafkaServer) connections(all int) int {
-	if k == nil {
-		return 0
-	}
 	return max(1, min(maxKafkaConnections, all/kafkaShare))
 }
 
 // start serves until drain, even if ctx ends.
 func (k *kafkaServer) start(ctx context.Context, s *Server, o kafka.Options) (err error) {
-	if k == nil {
+	if !k.on() {
 		return nil
 	}
 	if k.server, err = kafka.New(s.node.Broker, o); err != nil {
 		return err
 	}
+	k.serving, k.unfinished = k.server, "requests in progress on the Kafka listener"
 	ctx = context.WithoutCancel(ctx) // Close ends the server
-	s.serving.Go(func() {
+	s.serve("listener of Kafka", func() error {
 		if !k.wait(s.stopping, s.log) {
-			return
+			return nil
 		}
-		if err := k.server.Serve(ctx, k.listener); err != nil {
-			s.end(fmt.Errorf("listener of Kafka: %w", err))
-		}
+		return k.server.Serve(ctx, k.listener)
 	})
 	return nil
 }
@@ -115,55 +112,18 @@ func (k *kafkaServer) wait(stop <-chan struct{}, log *slog.Logger) bool {
 	}
 }
 
-// abandon closes a listener that does not serve yet.
-func (k *kafkaServer) abandon() error {
-	if k == nil || k.listener == nil {
-		return nil
-	}
-	return ignoreClosed(k.listener.Close())
-}
-
 // leaveTime bounds the time in which clients learn of a hand-over. Clients that send nothing for so long
 // are not waited for.
 const leaveTime = time.Second
 
 // leave tells clients which broker leads, after a hand-over.
 func (k *kafkaServer) leave(ctx context.Context) {
-	if k == nil {
+	if k.server == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	k.server.Leave(ctx)
-}
-
-func (k *kafkaServer) drain() {
-	if k != nil {
-		k.server.Drain()
-	}
-}
-
-func (k *kafkaServer) close(ctx context.Context) error {
-	if k == nil {
-		return nil
-	}
-	if err := k.server.Close(ctx); err != nil {
-		return fmt.Errorf("requests in progress on the Kafka listener: %w", err)
-	}
-	return nil
-}
-
-// address is the address of the listener; "" without one.
-func (k *kafkaServer) address() string {
-	if k == nil {
-		return ""
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.listener == nil {
-		return ""
-	}
-	return k.listener.Addr().String()
 }
 
 // kafkaStatus describes the Kafka listener for GET /status.
@@ -181,7 +141,7 @@ func (s *Server) kafkaStatus() *api.KafkaStatus {
 // openGroups starts the coordinator of consumer groups. Without a Kafka listener groups have no
 // members, so it is not needed.
 func (s *Server) openGroups(ctx context.Context, set *metrics.Set) {
-	if s.kafka != nil {
+	if s.kafka.on() {
 		o := coordinator.Options{Broker: s.node.Broker, Logger: s.log, Metrics: set}
 		if failpoint.FastGroups() {
 			o.InitialDelay, o.SessionMin = 20*time.Millisecond, 500*time.Millisecond

@@ -192,7 +192,7 @@ func (s *Server) advertisedKafka(address string) string {
 	_, port, err := net.SplitHostPort(own)
 	host, _, _ := net.SplitHostPort(address)
 	switch {
-	case s.kafka == nil:
+	case !s.kafka.on():
 		return ""
 	case s.cfg.Kafka.Advertise != "":
 		return s.cfg.Kafka.Advertise

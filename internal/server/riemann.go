@@ -27,39 +27,33 @@ const (
 	maxRiemannConnections = 512
 )
 
-// riemannServer has the listeners for Riemann clients. The methods of a nil riemannServer do nothing.
+// riemannServer has the listeners for Riemann clients.
 type riemannServer struct {
+	front
 	server    *riemann.Server
-	listener  net.Listener // nil: none
 	datagrams *net.UDPConn // nil: none
 }
 
-// listenRiemann listens, or returns nil without an address.
-func listenRiemann(c *config.Riemann) (*riemannServer, error) {
-	if c.Listen == "" && c.UDP == "" {
-		return nil, nil
-	}
-	r := &riemannServer{}
+// listen listens at the addresses that are set.
+func (r *riemannServer) listen(c *config.Riemann) (err error) {
 	if c.Listen != "" {
-		l, err := tlsport.Listen(c.Listen)
-		if err != nil {
-			return nil, fmt.Errorf("--riemann-listen: %w", err)
+		if r.listener, err = tlsport.Listen(c.Listen); err != nil {
+			return fmt.Errorf("--riemann-listen: %w", err)
 		}
-		r.listener = l
 	}
 	if c.UDP != "" {
 		p, err := net.ListenPacket("udp", c.UDP)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("--riemann-udp: %w", err), r.abandon())
+			return fmt.Errorf("--riemann-udp: %w", err)
 		}
 		r.datagrams = p.(*net.UDPConn)
 	}
-	return r, nil
+	return nil
 }
 
 // connections returns the share of Riemann clients in all connections.
 func (r *riemannServer) connections(all int) int {
-	if r == nil || r.listener == nil {
+	if r.listener == nil {
 		return 0
 	}
 	return max(1, min(maxRiemannConnections, all/riemannShare))
@@ -67,10 +61,10 @@ func (r *riemannServer) connections(all int) int {
 
 // start serves until drain, even if ctx ends.
 func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set, connections int) (err error) {
-	if r == nil {
+	c := &s.cfg.Riemann
+	if c.Listen == "" && c.UDP == "" {
 		return nil
 	}
-	c := &s.cfg.Riemann
 	o := riemann.Options{
 		Auth: s.auth, Token: c.Token.Reveal(), Port: s.ports.riemann, Topic: c.Topic, Received: c.Ack == config.AckReceived, Patience: c.Patience,
 		MessageMax: int(c.MaxMessage), Index: index.Queries{Index: s.node.Riemann()}, Connections: connections, Logger: s.log, Metrics: set,
@@ -81,65 +75,29 @@ func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set, 
 	if r.server, err = riemann.New(s.node.Broker, o); err != nil {
 		return err
 	}
+	r.serving, r.unfinished = r.server, "messages in progress on the Riemann listener"
 	ctx = context.WithoutCancel(ctx) // Close ends the server
 	if r.listener != nil {
-		s.serving.Go(func() {
-			if err := r.server.Serve(ctx, r.listener); err != nil {
-				s.end(fmt.Errorf("listener of Riemann: %w", err))
-			}
-		})
+		s.serve("listener of Riemann", func() error { return r.server.Serve(ctx, r.listener) })
 	}
 	if r.datagrams != nil {
-		s.serving.Go(func() {
-			if err := r.server.ServeDatagrams(ctx, r.datagrams); err != nil {
-				s.end(fmt.Errorf("datagrams of Riemann: %w", err))
-			}
-		})
+		s.serve("datagrams of Riemann", func() error { return r.server.ServeDatagrams(ctx, r.datagrams) })
 	}
 	return nil
 }
 
 // abandon closes listeners that do not serve yet.
-func (r *riemannServer) abandon() (err error) {
-	if r == nil {
-		return nil
-	}
-	if r.listener != nil {
-		err = ignoreClosed(r.listener.Close())
-	}
+func (r *riemannServer) abandon() error {
+	err := r.front.abandon()
 	if r.datagrams != nil {
 		err = errors.Join(err, ignoreClosed(r.datagrams.Close()))
 	}
 	return err
 }
 
-func (r *riemannServer) drain() {
-	if r != nil {
-		r.server.Drain()
-	}
-}
-
-func (r *riemannServer) close(ctx context.Context) error {
-	if r == nil {
-		return nil
-	}
-	if err := r.server.Close(ctx); err != nil {
-		return fmt.Errorf("messages in progress on the Riemann listener: %w", err)
-	}
-	return nil
-}
-
-// address is the address of the listener; "" without one.
-func (r *riemannServer) address() string {
-	if r == nil || r.listener == nil {
-		return ""
-	}
-	return r.listener.Addr().String()
-}
-
 // datagramAddress is the address for datagrams; "" if there is none.
 func (r *riemannServer) datagramAddress() string {
-	if r == nil || r.datagrams == nil {
+	if r.datagrams == nil {
 		return ""
 	}
 	return r.datagrams.LocalAddr().String()
@@ -161,7 +119,7 @@ func (s *Server) riemannStatus() *api.RiemannStatus {
 		Address: s.RiemannAddress(), UDPAddress: s.RiemannDatagrams(), WebAddress: s.RiemannWebAddress(), Topic: x.Topic(),
 	}
 	r.TLS, r.WebTLS = r.Address != "" && s.ports.riemann.Secure(), r.WebAddress != "" && s.ports.riemannWeb.Secure()
-	if s.riemann != nil {
+	if s.riemann.server != nil {
 		c := s.riemann.server.Counts()
 		r.Connections, r.Events, r.MessagesRefused, r.Datagrams, r.DatagramsDropped = c.Connections, c.Events, c.Refused, c.Datagrams, c.Dropped
 	}
@@ -197,38 +155,20 @@ func (s *Server) warnAnonymous() {
 	}
 }
 
-// riemannWeb is the listener of subscriptions to the index of Riemann events. The methods of a nil
-// one do nothing.
-type riemannWeb struct {
-	listener net.Listener
-	server   *riemann.Dashboards // nil before start
-}
-
-// listenRiemannWeb listens, or returns nil without an address.
-func listenRiemannWeb(c *config.Riemann, port *tlsport.Port) (*riemannWeb, error) {
-	if c.WebListen == "" {
-		return nil, nil
-	}
-	l, err := httpapi.Listen(c.WebListen, port)
-	if err != nil {
-		return nil, fmt.Errorf("--riemann-web-listen: %w", err)
-	}
-	return &riemannWeb{listener: l}, nil
-}
-
 // subscriptionsMax bounds the open subscriptions, each of which may take subscriptionBytes.
 const (
 	subscriptionsMax  = 64
 	subscriptionBytes = 1 << 20
 )
 
-// start serves until stop.
-func (x *riemannWeb) start(s *Server) {
-	if x == nil {
+// startDash serves subscriptions to the index of Riemann events.
+func (s *Server) startDash() {
+	x := &s.dash
+	if x.listener == nil {
 		return
 	}
 	memory := s.node.Budget().Class(budget.Fetch)
-	x.server = riemann.NewDashboards(riemann.DashboardOptions{
+	server := riemann.NewDashboards(riemann.DashboardOptions{
 		Index: s.node.Riemann(), Memory: memory, Subscriptions: int(min(subscriptionsMax, max(4, memory.Limit()/subscriptionBytes))),
 		Admit: func(r *http.Request) bool {
 			same, admitted := httpapi.KnownOrigin(r, s.cfg.HTTP.Origins.List())
@@ -237,11 +177,8 @@ func (x *riemannWeb) start(s *Server) {
 		Authorize: s.authorizeSubscriber, Logger: s.log,
 	})
 	s.log.Info("Riemann subscriptions started", "address", x.listener.Addr().String())
-	s.serving.Go(func() {
-		if err := x.server.Serve(x.listener); err != nil {
-			s.end(fmt.Errorf("listener of Riemann subscriptions: %w", err))
-		}
-	})
+	x.serving, x.unfinished = server, "subscriptions to Riemann events"
+	s.serve("listener of Riemann subscriptions", func() error { return server.Serve(x.listener) })
 }
 
 // authorizeSubscriber implements riemann.DashboardOptions.Authorize. A client has the rights of its
@@ -267,25 +204,6 @@ func (s *Server) authorizeSubscriber(ctx context.Context, conn net.Conn, end fun
 		return nil, fmt.Errorf("%w: %s on topic %s", broker.ErrUnauthorized, access.Read, topic)
 	}
 	return who.Watch(allowed, end), nil
-}
-
-// address returns the address of the listener; "" without one.
-func (x *riemannWeb) address() string {
-	if x == nil {
-		return ""
-	}
-	return x.listener.Addr().String()
-}
-
-// stop ends the subscriptions and closes the listener.
-func (x *riemannWeb) stop() error {
-	switch {
-	case x == nil:
-		return nil
-	case x.server == nil:
-		return ignoreClosed(x.listener.Close())
-	}
-	return errors.Join(x.server.Close(), ignoreClosed(x.listener.Close()))
 }
 
 // RiemannWebAddress returns the host:port of subscriptions to the index of Riemann events; "" without

@@ -44,9 +44,9 @@ type Server struct {
 	listener net.Listener
 	api      *httpapi.API
 	http     *http.Server
-	kafka    *kafkaServer   // nil: no Kafka
-	riemann  *riemannServer // nil: no Riemann
-	dash     *riemannWeb    // nil: no subscriptions for dashboards
+	kafka    kafkaServer
+	riemann  riemannServer
+	dash     front // of subscriptions to the index of Riemann events
 	ports    ports
 	groups   *coordinator.Coordinator // nil without Kafka: groups then have no members
 	pprof    *pprofServer             // nil: disabled
@@ -110,7 +110,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	failpoint.Hit("start.listening")
 	if err := s.start(ctx, set); err != nil {
 		s.ports.clients.Close()
-		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.riemann.abandon(), s.dash.stop(), s.stopPprof())
+		return nil, errors.Join(err, s.abandon(), s.stopPprof())
 	}
 	if err := s.peers.ready(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -132,7 +132,7 @@ func (s *Server) prepare() (err error) {
 	if err := s.checkAuditTopic(); err != nil {
 		return config.Faults{fmt.Errorf("--audit-topic: %w", err)}
 	}
-	if s.kafka != nil && s.cfg.Kafka.Advertise != "" {
+	if s.kafka.on() && s.cfg.Kafka.Advertise != "" {
 		if err := kafka.CheckAddress(s.cfg.Kafka.Advertise); err != nil {
 			return config.Faults{fmt.Errorf("--kafka-advertise: %w", err)}
 		}
@@ -178,18 +178,25 @@ func (s *Server) listen() (err error) {
 	if err != nil {
 		return fmt.Errorf("public listener (--http-address, --http-port): %w", err)
 	}
-	if s.kafka, err = listenKafka(&s.cfg.Kafka, s.log); err != nil {
-		return errors.Join(err, s.listener.Close())
+	if err = s.kafka.listen(&s.cfg.Kafka, s.log); err == nil {
+		err = s.riemann.listen(&s.cfg.Riemann)
 	}
-	if s.riemann, err = listenRiemann(&s.cfg.Riemann); err != nil {
-		return errors.Join(err, s.listener.Close(), s.kafka.abandon())
+	if web := s.cfg.Riemann.WebListen; err == nil && web != "" {
+		if s.dash.listener, err = httpapi.Listen(web, s.ports.riemannWeb); err != nil {
+			err = fmt.Errorf("--riemann-web-listen: %w", err)
+		}
 	}
-	if s.dash, err = listenRiemannWeb(&s.cfg.Riemann, s.ports.riemannWeb); err != nil {
-		return errors.Join(err, s.listener.Close(), s.kafka.abandon(), s.riemann.abandon())
+	if err != nil {
+		return errors.Join(err, s.abandon())
 	}
 	s.ports.warn(s.log, s.listener.Addr().String(), s.kafka.address())
 	s.warnAnonymous()
 	return nil
+}
+
+// abandon closes the listeners of a server that does not start.
+func (s *Server) abandon() error {
+	return errors.Join(ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.riemann.abandon(), s.dash.abandon())
 }
 
 func (s *Server) start(ctx context.Context, set *metrics.Set) error {
@@ -205,7 +212,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	}
 	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log, Metrics: set})
 	s.deliver(set)
-	if err = s.serve(ctx, set); err != nil {
+	if err = s.open(ctx, set); err != nil {
 		close(s.stopping)
 		s.peers.close(ctx)
 		s.auth.Close()
@@ -257,8 +264,8 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	return o
 }
 
-// serve creates the API and starts the listeners.
-func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
+// open creates the API and starts the listeners.
+func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 	trusts, err := s.ports.clusterTLS(&s.cfg.TLS)
 	if err != nil {
 		return err
@@ -295,13 +302,14 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	if err := s.riemann.start(ctx, s, set, connections.riemann); err != nil {
 		return err
 	}
-	s.dash.start(s)
+	s.startDash()
 	s.writeRuntime()
 	s.http = s.api.Server()
-	s.serving.Go(func() {
+	s.serve("public listener", func() error {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.end(fmt.Errorf("public listener: %w", err))
+			return err
 		}
+		return nil
 	})
 	return nil
 }
@@ -405,7 +413,7 @@ func (s *Server) stop(ctx context.Context) error {
 	s.riemann.drain()
 	s.api.Drain(polls)
 	end()
-	errs = append(errs, s.dash.stop())
+	errs = append(errs, s.dash.close(ctx))
 	shut := make(chan error, 1)
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx), s.riemann.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())
