@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/progress"
+	"github.com/sebbroker/seb/internal/v1"
 )
 
 // importFlags are the flags of `seb import`.
@@ -61,7 +61,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 		return usageError{errors.New("--from and --topic are required")}
 	}
 	f.as = cmp.Or(f.as, f.topic)
-	if err := migration.CheckTopic(f.topic); err != nil {
+	if err := v1.CheckTopic(f.topic); err != nil {
 		return usageError{err}
 	}
 	store, err := openExisting(cmd, "from", folderSpec(f.from))
@@ -74,7 +74,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	}
 	defer c.Close()
 	start := time.Now()
-	done, err := migration.Import(cmd.Context(), migration.ImportOptions{
+	done, err := v1.Import(cmd.Context(), v1.ImportOptions{
 		Store: store, From: f.topic, Client: c, Topic: f.as, SkipDamaged: f.skipDamaged, Reporter: reporter(cmd, "import", budget.Text),
 	})
 	if err != nil {
@@ -89,10 +89,10 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 }
 
 // reporter prints messages on stderr, with a progress bar if that is a terminal.
-func reporter(cmd *cobra.Command, what string, number func(int64) string) migration.Reporter {
+func reporter(cmd *cobra.Command, what string, number func(int64) string) v1.Reporter {
 	w := cmd.ErrOrStderr()
 	var bar *progress.Bar
-	return migration.Reporter{
+	return v1.Reporter{
 		Say: func(line string) {
 			bar.Clear()
 			fmt.Fprintln(w, line)
@@ -144,7 +144,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if f.to == "" || f.topic == "" || f.fileBytes <= 0 {
 		return usageError{errors.New("--topic and --to are required, and --file-bytes must be above 0")}
 	}
-	if err := migration.CheckTopic(f.topic); err != nil {
+	if err := v1.CheckTopic(f.topic); err != nil {
 		return usageError{err}
 	}
 	spec, err := objstore.ParseSpec(folderSpec(f.to))
@@ -164,7 +164,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--to: %w", err)}
 	}
 	start := time.Now()
-	done, err := migration.Export(cmd.Context(), migration.ExportOptions{
+	done, err := v1.Export(cmd.Context(), v1.ExportOptions{
 		Client: c, Topic: f.topic, Partition: f.partition, Store: store, FileBytes: f.fileBytes, Plain: !f.gzip,
 		SplitTimes: f.splitTimes, Reporter: reporter(cmd, "export", nil),
 	})

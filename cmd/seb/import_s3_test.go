@@ -3,8 +3,8 @@ package main_test
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -28,7 +28,7 @@ func TestVersion1OnS3(t *testing.T) {
 
 	keys := anystore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
 	store := must.Get(anystore.Open(t.Context(), s.Spec("out"), keys))(t)
-	f, err := migration.Read(t.Context(), store, "t", 2)
+	f, err := v1.Read(t.Context(), store, "t", 2)
 	if err != nil || f.Len() != 1 || string(f.Value(0)) != "c" {
 		t.Errorf("%+v %v", f, err)
 	}

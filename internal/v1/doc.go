@@ -1,10 +1,10 @@
-// Package migration copies topics between version-1 buckets and a broker, over the broker's HTTP
-// API.
-package migration
+// Package v1 copies topics between buckets of the original program (version 1) and a broker, over the
+// broker's HTTP API.
+package v1
 
 import "fmt"
 
-// Reporter receives the progress of a migration, from one goroutine. Its functions may be nil.
+// Reporter receives the progress of an import or export, from one goroutine. Its functions may be nil.
 type Reporter struct {
 	Say func(line string) // messages for a person
 	// Start gets the total of the work (bytes of files for an import, records for an export). The

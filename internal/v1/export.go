@@ -1,4 +1,4 @@
-package migration
+package v1
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package migration_test
+package v1_test
 
 import (
 	"math"
@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -25,13 +25,13 @@ func FuzzListing(f *testing.F) {
 			must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(make([]byte, 10))))
 			keys[key] = true
 		}
-		l := must.Get(migration.List(t.Context(), store, "t"))(t)
+		l := must.Get(v1.List(t.Context(), store, "t"))(t)
 		n, offsets := len(keys), 0
 		for _, f := range l.Files {
-			if key := migration.Name("t", f.First); f.First < 0 || f.Size != 10 || !keys[key] {
+			if key := v1.Name("t", f.First); f.First < 0 || f.Size != 10 || !keys[key] {
 				t.Fatalf("no file of offset %d", f.First)
 			}
-			delete(keys, migration.Name("t", f.First))
+			delete(keys, v1.Name("t", f.First))
 		}
 		for key := range keys {
 			if strings.HasPrefix(path.Base(key), "offsets_") && strings.HasSuffix(key, ".offsets") && strings.Count(key, "/") == 1 {
@@ -50,10 +50,10 @@ func FuzzCheckTopic(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, topic string) {
-		if err := migration.CheckTopic(topic); err != nil {
+		if err := v1.CheckTopic(topic); err != nil {
 			return
 		}
-		if key := migration.Name(topic, math.MaxInt64); !objstore.ValidKey(key) || strings.Count(key, "/") != 1 {
+		if key := v1.Name(topic, math.MaxInt64); !objstore.ValidKey(key) || strings.Count(key, "/") != 1 {
 			t.Fatalf("%q is allowed", topic)
 		}
 	})

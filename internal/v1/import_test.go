@@ -1,4 +1,4 @@
-package migration_test
+package v1_test
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -53,11 +53,11 @@ type files struct {
 
 func (f *files) add(values ...string) {
 	f.t.Helper()
-	b := migration.Batch{TimeMicros: 1_700_000_000_000_000 + f.next*1_001_001, Gzipped: true}
+	b := v1.Batch{TimeMicros: 1_700_000_000_000_000 + f.next*1_001_001, Gzipped: true}
 	for _, v := range values {
 		b.Values = append(b.Values, []byte(v))
 	}
-	must.NoError(f.t, migration.Write(f.t.Context(), f.store, migration.Name(f.topic, f.next), b))
+	must.NoError(f.t, v1.Write(f.t.Context(), f.store, v1.Name(f.topic, f.next), b))
 	f.next += int64(len(values))
 	f.values = append(f.values, values...)
 }
@@ -66,7 +66,7 @@ func (f *files) add(values ...string) {
 func (f *files) lose(damage []byte) {
 	f.t.Helper()
 	if damage != nil {
-		put(f.t, f.store, migration.Name(f.topic, f.next), damage)
+		put(f.t, f.store, v1.Name(f.topic, f.next), damage)
 	}
 	f.next += 2
 }
@@ -85,7 +85,7 @@ func TestImportOfDamage(t *testing.T) {
 	c, store := realBroker(t), objstore.NewMemory()
 	whole := &files{t: t, store: store, topic: "whole"}
 	whole.add("d", "e")
-	obj := must.Get(store.Get(t.Context(), migration.Name("whole", 0), objstore.Whole))(t)
+	obj := must.Get(store.Get(t.Context(), v1.Name("whole", 0), objstore.Whole))(t)
 	o := must.Get(io.ReadAll(obj.Body))(t)
 	flipped := bytes.Clone(o)
 	flipped[len(o)-6] ^= 1
@@ -99,16 +99,16 @@ func TestImportOfDamage(t *testing.T) {
 			if damage == nil {
 				text = "the records at offsets 2 to 3 are in no file"
 			}
-			opt := migration.ImportOptions{Store: store, From: name, Client: c, Topic: name}
+			opt := v1.ImportOptions{Store: store, From: name, Client: c, Topic: name}
 			for range 2 {
-				if _, err := migration.Import(t.Context(), opt); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), text) {
+				if _, err := v1.Import(t.Context(), opt); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), text) {
 					t.Fatalf("import: %v, want %q", err, text)
 				}
 				holds(t, c, name, []string{"a", "b"})
 			}
 			opt.SkipDamaged = true
 			for run, sent := range []int64{1, 0} {
-				if done, err := migration.Import(t.Context(), opt); err != nil || done.Skipped != 1 || done.Records != sent || done.Next != 3 {
+				if done, err := v1.Import(t.Context(), opt); err != nil || done.Skipped != 1 || done.Records != sent || done.Next != 3 {
 					t.Errorf("run %d with skipping: %+v %v", run, done, err)
 				}
 			}
@@ -118,7 +118,7 @@ func TestImportOfDamage(t *testing.T) {
 	t.Run("a file at the end that only the offsets name", func(t *testing.T) {
 		(&files{t: t, store: store, topic: "tail"}).add("a")
 		put(t, store, "tail/offsets_000000000000.offsets", offsetsFile(0, 1))
-		_, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "tail", Client: c, Topic: "tail"})
+		_, err := v1.Import(t.Context(), v1.ImportOptions{Store: store, From: "tail", Client: c, Topic: "tail"})
 		if !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "000000000001.record_batch is missing") {
 			t.Error(err)
 		}
@@ -144,7 +144,7 @@ func TestImportAfterAKilledOne(t *testing.T) {
 	})
 	f := &files{t: t, store: objstore.NewMemory(), topic: "t"}
 	f.add("a", "b")
-	must.Get(migration.Import(t.Context(), migration.ImportOptions{Store: f.store, From: "t", Client: c, Topic: "t"}))(t)
+	must.Get(v1.Import(t.Context(), v1.ImportOptions{Store: f.store, From: "t", Client: c, Topic: "t"}))(t)
 	holds(t, c, "t", []string{"a", "b"})
 }
 
@@ -157,7 +157,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	refused := func(from, to, want string) {
 		t.Helper()
-		_, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: from, Client: c, Topic: to})
+		_, err := v1.Import(t.Context(), v1.ImportOptions{Store: store, From: from, Client: c, Topic: to})
 		check.ErrorContainsf(t, err, want, "import of %s to %s", from, to)
 	}
 	produce("taken", []byte("a"), []byte("b"))
@@ -167,7 +167,7 @@ func TestImportRefuses(t *testing.T) {
 	refused("above", "above", "only 1 in folders below")
 	refused("none", "none", "no files of topic none")
 	// A topic that ends after the files has other records.
-	must.Get(migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "t", Client: c, Topic: "t"}))(t)
+	must.Get(v1.Import(t.Context(), v1.ImportOptions{Store: store, From: "t", Client: c, Topic: "t"}))(t)
 	produce("t", []byte("mine"))
 	refused("t", "t", "it has other records")
 }

@@ -6,7 +6,7 @@
 //
 // Package record defines the layouts of the files.
 
-package migration
+package v1
 
 import (
 	"bytes"

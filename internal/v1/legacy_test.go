@@ -1,4 +1,4 @@
-package migration_test
+package v1_test
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -48,26 +48,26 @@ func TestReadAndWrite(t *testing.T) {
 	put(t, s, "t/1000000000000000.record_batch", nil) // a number with more than twelve digits
 	put(t, s, "t/offsets_000000000000.offsets", nil)
 	put(t, s, "t/offsets_000000000001.offsets", offsetsFile(0))
-	l := must.Get(migration.List(t.Context(), s, "t"))(t)
+	l := must.Get(v1.List(t.Context(), s, "t"))(t)
 	if len(l.Files) != 3 || l.Files[0].First != 0 || l.Files[1].First != 3 || l.Files[2].First != 1e15 || l.Nested != 1 || l.Unknown != 1 {
 		t.Errorf("%+v", l)
 	}
-	if o, err := migration.ReadOffsets(t.Context(), s, l.Offsets); err != nil || len(o) != 1 || !strings.HasSuffix(l.Offsets, "1.offsets") {
+	if o, err := v1.ReadOffsets(t.Context(), s, l.Offsets); err != nil || len(o) != 1 || !strings.HasSuffix(l.Offsets, "1.offsets") {
 		t.Errorf("%s: %v %v", l.Offsets, o, err)
 	}
-	f, err := migration.Read(t.Context(), s, "t", 0)
+	f, err := v1.Read(t.Context(), s, "t", 0)
 	if err != nil || f.Len() != 3 || string(f.Value(1)) != "BBBBB" || f.Time != 0x0102030405060708 {
 		t.Errorf("%+v %v", f, err)
 	}
-	check.ErrorIsf(t, check.Err(migration.Read(t.Context(), s, "t", 3)), record.ErrCorrupt, "a damaged file")
-	check.ErrorIsf(t, check.Err(migration.Read(t.Context(), s, "t", 4)), objstore.ErrNotFound, "a missing file")
+	check.ErrorIsf(t, check.Err(v1.Read(t.Context(), s, "t", 3)), record.ErrCorrupt, "a damaged file")
+	check.ErrorIsf(t, check.Err(v1.Read(t.Context(), s, "t", 4)), objstore.ErrNotFound, "a missing file")
 	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), []byte("C")}
-	same := migration.Batch{TimeMicros: 0x0102030405060708, Values: values}
-	check.NoErrorf(t, migration.Write(t.Context(), s, migration.Name("t", 0), same), "the same file again")
+	same := v1.Batch{TimeMicros: 0x0102030405060708, Values: values}
+	check.NoErrorf(t, v1.Write(t.Context(), s, v1.Name("t", 0), same), "the same file again")
 	same.TimeMicros++
-	check.ErrorIsf(t, migration.Write(t.Context(), s, migration.Name("t", 0), same), migration.ErrDiffers, "another file of that name")
+	check.ErrorIsf(t, v1.Write(t.Context(), s, v1.Name("t", 0), same), v1.ErrDiffers, "another file of that name")
 	for _, name := range []string{"", "a/b", "../x", "a b", "."} {
-		check.Error(t, check.Err(migration.List(t.Context(), s, name)), "topic %q: no error", name)
+		check.Error(t, check.Err(v1.List(t.Context(), s, name)), "topic %q: no error", name)
 	}
 }
 
@@ -79,14 +79,14 @@ func TestFaultyStore(t *testing.T) {
 	s := storetest.NewFaulty(inner, 7, storetest.Faults{Put: rates, Get: rates, List: rates})
 	want := bytes.Repeat([]byte("v"), 100_000)
 	for i := range int64(20) {
-		f := migration.Batch{TimeMicros: i, Values: [][]byte{want}, Gzipped: true}
-		must.NoError(t, migration.Write(context.Background(), s, migration.Name("t", i), f))
-		got, err := migration.Read(context.Background(), s, "t", i)
+		f := v1.Batch{TimeMicros: i, Values: [][]byte{want}, Gzipped: true}
+		must.NoError(t, v1.Write(context.Background(), s, v1.Name("t", i), f))
+		got, err := v1.Read(context.Background(), s, "t", i)
 		if err != nil || got.Len() != 1 || !bytes.Equal(got.Value(0), want) {
 			t.Fatal(i, err)
 		}
 	}
-	if l, err := migration.List(context.Background(), s, "t"); err != nil || len(l.Files) != 20 {
+	if l, err := v1.List(context.Background(), s, "t"); err != nil || len(l.Files) != 20 {
 		t.Error(l, err)
 	}
 }

@@ -13,7 +13,7 @@ var levels = map[string]int{
 	"cmd/seb": 8,
 
 	"internal/server":    7,
-	"internal/migration": 7,
+	"internal/v1":        7,
 	"internal/benchmark": 7,
 	"":                   7,
 	"test/sim":           7,
