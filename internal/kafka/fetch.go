@@ -31,11 +31,10 @@ import (
 // trim or a compaction a batch may begin before the fetch offset, or hold fewer records than
 // offsets.
 //
-// A standby serves committed records from v11 on, while its state is at most 5 s old, to clients that do
-// not take it for the leader of an older epoch. Otherwise, and when it leaves, it answers
-// NOT_LEADER_OR_FOLLOWER, from v16 on with the leader and its address (KIP-951). An offset
-// above its end waits, because the leader may have the record: OFFSET_OUT_OF_RANGE would make the
-// consumer reset its offset.
+// A standby serves committed records from v11 on, while its state is at most 5 s old, to clients whose
+// leader epoch is current. Otherwise, and when it leaves, it answers NOT_LEADER_OR_FOLLOWER, from v16
+// on with the leader and its address (KIP-951). An offset above its end waits, because the leader may
+// have the record: OFFSET_OUT_OF_RANGE would make the consumer reset its offset.
 var fetchAPI = api{
 	key: kmsg.Fetch, min: 4, max: 18,
 	shape: wire.Shape{Flexible: 12, Fields: []wire.Field{
@@ -48,7 +47,7 @@ var fetchAPI = api{
 		wire.Tagged(1, wire.Int32, wire.Int64),
 	}},
 	begin: func(c *call, _ context.Context) (framed.Finish, error) {
-		c.asks()
+		c.noteExpectsLeader()
 		return c.fetch, nil
 	},
 }
@@ -81,7 +80,7 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 	if err != nil {
 		return framed.Answer{}, err
 	}
-	f := &fetchCall{call: c, r: r, standby: c.standsBy() || c.left()}
+	f := &fetchCall{call: c, r: r, standby: c.standsBy() || c.brokerLeaves()}
 	if r.SessionEpoch > 0 {
 		r.Topics = nil
 		return f.encode(kerr.FetchSessionIDNotFound.Code), nil
@@ -94,7 +93,7 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 	}
 	if slices.ContainsFunc(f.parts, partitionFetch.elsewhere) {
 		f.leader = f.nextLeader(ctx)
-		f.told()
+		f.noteLeaderNamed()
 	}
 	return f.encode(none), nil
 }
@@ -102,7 +101,7 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 // resolve finds the partitions and checks the request for each. readable holds the indexes in parts
 // of the wants.
 func (f *fetchCall) resolve(ctx context.Context) (readable []int) {
-	refused := f.standby && (f.version < followerVersion || f.left() || !f.current(ctx))
+	refused := f.standby && (f.version < followerVersion || f.brokerLeaves() || !f.current(ctx))
 	for i := range f.r.Topics {
 		t := &f.r.Topics[i]
 		ref, code := f.find(t)
@@ -204,7 +203,7 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 			if pause.Wait(ctx, overBudgetWait) == nil {
 				continue
 			}
-		case errors.Is(err, broker.ErrClosed), f.left():
+		case errors.Is(err, broker.ErrClosed), f.brokerLeaves():
 			for _, i := range readable {
 				f.parts[i].code = kerr.NotLeaderForPartition.Code
 			}

@@ -68,8 +68,8 @@ func newDeparture() *departure {
 	return d
 }
 
-// left reports whether this broker leaves.
-func (d *departure) left() bool { return d.leaving.Err() != nil }
+// brokerLeaves reports whether this broker leaves.
+func (d *departure) brokerLeaves() bool { return d.leaving.Err() != nil }
 
 // untilLeave returns a context that also ends when this broker leaves.
 func (d *departure) untilLeave(parent context.Context) (context.Context, context.CancelFunc) {
@@ -98,15 +98,15 @@ func (s *Server) Leave(ctx context.Context) {
 	}
 }
 
-// asks notes that the client produces or fetches, and so expects the leader here.
-func (s *session) asks() {
+// noteExpectsLeader notes that the client produces or fetches, and so expects the leader here.
+func (s *session) noteExpectsLeader() {
 	if s.o.Cluster != nil && !s.expects.Swap(true) {
 		s.untold.Add(1)
 	}
 }
 
-// told notes that the client is told that another broker leads, or is gone.
-func (s *session) told() {
+// noteLeaderNamed notes that the client is told that another broker leads, or is gone.
+func (s *session) noteLeaderNamed() {
 	if !s.expects.Swap(false) {
 		return
 	}

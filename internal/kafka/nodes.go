@@ -61,9 +61,8 @@ func (n *nodes) named(id int32) bool {
 	return slices.ContainsFunc(n.up, func(x node) bool { return x.id == id })
 }
 
-// members are the registered runs, this one first; nil for a broker that serves its clients alone:
-// there is no cluster, it is read-only, or its root key is not that of the others, at which its clients
-// cannot log in.
+// members are the registered runs, this one first; nil if clients of this broker cannot use the
+// others. Then there is no cluster, this broker is read-only, or it has another root key than they.
 func (s *Server) members() []cluster.Member {
 	if s.o.Cluster == nil || s.b.ReadOnly() {
 		return nil
@@ -193,7 +192,7 @@ func (c *call) otherLeader() *nodes {
 func (c *call) nextLeader(ctx context.Context) (ns *nodes) {
 	c.await(ctx, func() bool {
 		ns = c.otherLeader()
-		return ns != nil || c.b.Leads() && !c.left() || len(c.members()) < 2
+		return ns != nil || c.b.Leads() && !c.brokerLeaves() || len(c.members()) < 2
 	})
 	return ns
 }

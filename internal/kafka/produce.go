@@ -60,7 +60,7 @@ type produceCall struct {
 // produce submits the batches of a request, so that the log has the order of the requests, and
 // leaves the wait to finish.
 func (c *call) produce(ctx context.Context) (framed.Finish, error) {
-	c.asks()
+	c.noteExpectsLeader()
 	r, err := decode[kmsg.ProduceRequest](c)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (p *produceCall) nameLeader(ctx context.Context) {
 			}
 			if ns == nil {
 				ns = p.nextLeader(ctx)
-				p.told()
+				p.noteLeaderNamed()
 			}
 			if ns == nil || p.version < leaderVersion {
 				return

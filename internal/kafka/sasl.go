@@ -126,7 +126,7 @@ func (s *session) authenticate(who *auth.Identity) {
 
 // Close implements framed.Session.
 func (s *session) Close() {
-	s.told()
+	s.noteLeaderNamed()
 	if s.unwatch != nil {
 		s.unwatch()
 	}

@@ -130,7 +130,7 @@ type session struct {
 	valid         atomic.Pointer[auth.Identity] // identity, for Valid
 	cut           func()                        // closes the connection
 	unwatch       func()                        // stops watching identity
-	expects       atomic.Bool                   // the client expects the leader here, see asks
+	expects       atomic.Bool                   // the client expects the leader here, see noteExpectsLeader
 	client        atomic.Pointer[string]        // client ID of the newest request
 }
 
