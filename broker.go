@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/quiet"
 	"github.com/sebbroker/seb/internal/secrets"
@@ -94,28 +95,28 @@ const cacheBytes = 1 << 30
 
 // Errors that callers may test for with errors.Is.
 var (
-	ErrOutcomeUnknown   = broker.ErrOutcomeUnknown // the records may appear once, or never
-	ErrUnknownTopic     = broker.ErrUnknownTopic
-	ErrUnknownPartition = broker.ErrUnknownPartition
-	ErrTopicExists      = broker.ErrTopicExists
+	ErrOutcomeUnknown   = state.ErrOutcomeUnknown // the records may appear once, or never
+	ErrUnknownTopic     = state.ErrUnknownTopic
+	ErrUnknownPartition = state.ErrUnknownPartition
+	ErrTopicExists      = state.ErrTopicExists
 	ErrTopicInUse       = broker.ErrTopicInUse    // triggers use the topic
 	ErrInternalTopic    = broker.ErrInternalTopic // only Seb writes to the topic
-	ErrOffsetMismatch   = broker.ErrOffsetMismatch
+	ErrOffsetMismatch   = state.ErrOffsetMismatch
 	ErrBelowStart       = broker.ErrBelowStart // the records were removed
-	ErrUnknownGroup     = broker.ErrUnknownGroup
-	ErrBeyondEnd        = broker.ErrBeyondEnd
-	ErrSequenceGap      = broker.ErrSequenceGap    // in the batches of an idempotent producer
-	ErrProducerFenced   = broker.ErrProducerFenced // a newer epoch of the producer has appended
-	ErrFenced           = broker.ErrFenced         // another broker has taken over
-	ErrReadOnly         = broker.ErrReadOnly
-	ErrOverBudget       = broker.ErrOverBudget // the memory budget is used up; retry later
+	ErrUnknownGroup     = state.ErrUnknownGroup
+	ErrBeyondEnd        = state.ErrBeyondEnd
+	ErrSequenceGap      = state.ErrSequenceGap    // in the batches of an idempotent producer
+	ErrProducerFenced   = state.ErrProducerFenced // a newer epoch of the producer has appended
+	ErrFenced           = state.ErrFenced         // another broker has taken over
+	ErrReadOnly         = state.ErrReadOnly
+	ErrOverBudget       = state.ErrOverBudget // the memory budget is used up; retry later
 	ErrTooLarge         = broker.ErrTooLarge
-	ErrInvalid          = broker.ErrInvalid
-	ErrStoreUnavailable = broker.ErrStoreUnavailable
-	ErrCorrupt          = broker.ErrCorrupt // stored data is damaged; nothing was removed
+	ErrInvalid          = state.ErrInvalid
+	ErrStoreUnavailable = state.ErrStoreUnavailable
+	ErrCorrupt          = state.ErrCorrupt // stored data is damaged; nothing was removed
 	ErrClosed           = broker.ErrClosed
 	// The bucket has a format level that this program does not know: a newer program raised it.
-	ErrNewerFormat = broker.ErrNewer
+	ErrNewerFormat = state.ErrNewer
 )
 
 // Broker is a broker in this process. Its methods may be called concurrently.

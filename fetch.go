@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -170,7 +171,7 @@ func (b *Broker) bounds(ctx context.Context, topic string, o *ReadOptions) (from
 	case o.Offset == Latest:
 		return p.Next, p.Next, nil
 	case o.Offset < 0:
-		return 0, 0, &broker.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d: want 0 or more, Earliest or Latest", o.Offset)}
+		return 0, 0, &state.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d: want 0 or more, Earliest or Latest", o.Offset)}
 	}
 	return o.Offset, p.Next, nil
 }

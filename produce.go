@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -24,7 +25,7 @@ func (b *Broker) Produce(ctx context.Context, topic string, partition int32, rec
 	}
 	data, sum, err := record.Append(nil, stamped(records), o)
 	if err != nil {
-		return 0, &broker.InvalidError{Field: "records", Reason: err.Error()}
+		return 0, &state.InvalidError{Field: "records", Reason: err.Error()}
 	}
 	return b.submit(ctx, broker.Append{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1})
 }
@@ -47,7 +48,7 @@ func (b *Broker) ProduceBatches(ctx context.Context, topic string, partition int
 	case errors.Is(err, record.ErrTooLarge):
 		return 0, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case err != nil:
-		return 0, &broker.InvalidError{Field: "batches", Reason: err.Error()}
+		return 0, &state.InvalidError{Field: "batches", Reason: err.Error()}
 	}
 	// The copy is needed because the broker writes offsets into the batches, possibly after a
 	// canceled call has returned.

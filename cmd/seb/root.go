@@ -20,7 +20,6 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/core"
@@ -242,15 +241,15 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, state.ErrNewer), errors.Is(err, syscall.ENOTDIR):
 		return exitUsage
-	case errors.Is(err, broker.ErrFenced):
+	case errors.Is(err, state.ErrFenced):
 		return exitFenced
 	case errors.Is(err, objstore.ErrBroken), errors.As(err, &check) && errors.Is(err, objstore.ErrNoVerdict):
 		return exitError // a restart may succeed
 	case errors.As(err, &check), errors.Is(err, objstore.ErrRefused) && !errors.Is(err, objstore.ErrDamaged):
 		return exitStore
-	case errors.Is(err, objstore.ErrDamaged), errors.Is(err, core.ErrForeignBucket), errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
+	case errors.Is(err, objstore.ErrDamaged), errors.Is(err, core.ErrForeignBucket), errors.Is(err, state.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
 		return exitCorrupt
-	case errors.Is(err, client.ErrOutcomeUnknown), errors.Is(err, broker.ErrOutcomeUnknown):
+	case errors.Is(err, client.ErrOutcomeUnknown), errors.Is(err, state.ErrOutcomeUnknown):
 		return exitUnknown
 	case errors.Is(err, context.Canceled):
 		return exitStopped
@@ -308,7 +307,7 @@ func hint(cmd *cobra.Command, err error) string {
 		return "no broker answers at this address; start one with `seb serve`, or set another address with --address"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "another program uses this address; choose another port"
-	case errors.Is(err, broker.ErrFenced):
+	case errors.Is(err, state.ErrFenced):
 		return "only one broker can write to a bucket; stop this one, or start it with --read-only"
 	case errors.Is(err, client.ErrOutcomeUnknown):
 		return "read the end of the topic before sending again"

@@ -187,7 +187,7 @@ func (b *Broker) auditTopic(ctx context.Context) (record.ID, error) {
 		Kind: state.TopicCreate, Topic: record.NewID(), Name: b.opt.AuditTopic, Partitions: 1, Settings: settings,
 	}}
 	err = b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
-	if errors.Is(err, ErrTopicExists) { // another change has created it
+	if errors.Is(err, state.ErrTopicExists) { // another change has created it
 		err = nil
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -93,9 +94,9 @@ func TestAuditRecordsOfChanges(t *testing.T) {
 	_, err = b.Raise(ctx) // the bucket has the level
 	must(err)
 	must(b.DeleteTopic(ctx, "orders"))
-	check.ErrorIs(t, b.AppendChange(ctx, data(t, "missing", 0, "x"), &audit.Change{Action: "trigger.put"}).Err, broker.ErrUnknownTopic)
+	check.ErrorIs(t, b.AppendChange(ctx, data(t, "missing", 0, "x"), &audit.Change{Action: "trigger.put"}).Err, state.ErrUnknownTopic)
 	create(t, b, "own", 1)
-	check.ErrorIs(t, check.Err(b.CreateTopic(ctx, "own", broker.TopicSpec{})), broker.ErrTopicExists)
+	check.ErrorIs(t, check.Err(b.CreateTopic(ctx, "own", broker.TopicSpec{})), state.ErrTopicExists)
 	must(b.AppendChange(ctx, data(t, "own", 0, "x"), &audit.Change{Action: "trigger.put", Resource: api.AuditResource{Type: "trigger", Name: "t"}}).Err)
 	wantTold(t, told(t, b), `
 done topic.create topic orders by "shop"[key-index:true partitions:1 retention-time:1h0m0s]
@@ -143,7 +144,7 @@ done password.set principal plan2 by ""`)
 
 func TestOnlySebWritesTheAuditTopic(t *testing.T) {
 	b := audited(t, objstore.NewMemory())
-	must.ErrorIs(t, check.Err(b.CreateTopic(t.Context(), "audit", broker.TopicSpec{})), broker.ErrTopicExists)
+	must.ErrorIs(t, check.Err(b.CreateTopic(t.Context(), "audit", broker.TopicSpec{})), state.ErrTopicExists)
 	for _, c := range []struct {
 		name string
 		do   func() error
@@ -151,8 +152,8 @@ func TestOnlySebWritesTheAuditTopic(t *testing.T) {
 	}{
 		{"append", func() error { return produce(t, b, "audit", 0, "x").Err }, broker.ErrInternalTopic},
 		{"change", func() error { return b.AppendChange(t.Context(), data(t, "audit", 0, "x"), nil).Err }, broker.ErrInternalTopic},
-		{"delete", func() error { return b.DeleteTopic(t.Context(), "audit") }, broker.ErrAuditTopic},
-		{"delete by force", func() error { return b.ForceDeleteTopic(t.Context(), "audit") }, broker.ErrAuditTopic},
+		{"delete", func() error { return b.DeleteTopic(t.Context(), "audit") }, state.ErrAuditTopic},
+		{"delete by force", func() error { return b.ForceDeleteTopic(t.Context(), "audit") }, state.ErrAuditTopic},
 	} {
 		check.ErrorIsf(t, c.do(), c.want, "%s", c.name)
 	}

@@ -17,14 +17,14 @@ type Bounds struct {
 // inPartition calls f with a committed partition. Errors: ErrNotLeader before the state is known,
 // ErrUnknownTopic, ErrUnknownPartition.
 func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.Partition)) (err error) {
-	err = ErrNotLeader
+	err = state.ErrNotLeader
 	b.log.Read(func(s *state.State) {
 		t := s.Topic(topic)
 		switch {
 		case t == nil:
-			err = ErrUnknownTopic
+			err = state.ErrUnknownTopic
 		case partition < 0 || int(partition) >= t.Partitions.Len():
-			err = ErrUnknownPartition
+			err = state.ErrUnknownPartition
 		default:
 			err = nil
 			f(t.Partitions.At(int(partition)))

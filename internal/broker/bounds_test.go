@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -45,8 +46,8 @@ func TestBounds(t *testing.T) {
 	if o, err := b.Bounds(id, 0); err != nil || o != (broker.Bounds{Start: 2, Next: 3, Epoch: b.Epoch()}) {
 		t.Errorf("trimmed: %+v %v", o, err)
 	}
-	check.ErrorIsf(t, check.Err(b.Bounds(id, 2)), broker.ErrUnknownPartition, "partition 2")
-	check.ErrorIsf(t, check.Err(b.Bounds(record.NewID(), 0)), broker.ErrUnknownTopic, "another topic")
+	check.ErrorIsf(t, check.Err(b.Bounds(id, 2)), state.ErrUnknownPartition, "partition 2")
+	check.ErrorIsf(t, check.Err(b.Bounds(record.NewID(), 0)), state.ErrUnknownTopic, "another topic")
 	check.NoError(t, b.Confirm(t.Context()))
 }
 
@@ -145,7 +146,7 @@ func TestFetchWithin(t *testing.T) {
 		f.Release()
 	}
 	f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "t", ID: record.NewID()}, {Topic: "t", ID: idOf(t, b, "t")}}, 0, 0)
-	if err != nil || !errors.Is(f.Parts[0].Err, broker.ErrUnknownTopic) || f.Parts[1].Err != nil {
+	if err != nil || !errors.Is(f.Parts[0].Err, state.ErrUnknownTopic) || f.Parts[1].Err != nil {
 		t.Errorf("%+v %v", f, err)
 	}
 	f.Release()

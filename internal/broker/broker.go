@@ -145,9 +145,9 @@ func (b *Broker) Ready() error {
 	case s.Ended != nil:
 		return s.Ended
 	case s.Role == core.RoleStarting:
-		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+		return fmt.Errorf("%w: %w", state.ErrNotLeader, err)
 	}
-	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
+	return fmt.Errorf("%w: %w", state.ErrStoreUnavailable, err)
 }
 
 // Alive returns nil once the log's owner goroutine has handled everything sent to it before. It

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -128,7 +129,7 @@ func faultyProducer(t *testing.T, b *broker.Broker, l *ledger, producer int) {
 		vals := []string{value(producer, i, 0), value(producer, i, 1)}
 		r := b.Submit(ctx, []broker.Append{data(t, "a", i%2, vals...)}).Wait(ctx)[0]
 		cancel()
-		unknown := errors.Is(r.Err, broker.ErrOutcomeUnknown)
+		unknown := errors.Is(r.Err, state.ErrOutcomeUnknown)
 		if r.Err != nil && !unknown && !errors.Is(r.Err, broker.ErrNotSent) {
 			t.Errorf("producer %d: %v", producer, r.Err)
 		}
@@ -144,19 +145,19 @@ func TestTakeover(t *testing.T) {
 	o := options(s)
 	o.Core.Advertised = "second:8080"
 	second := open(t, o)
-	must.ErrorIsf(t, produce(t, first, "a", 0, "two").Err, broker.ErrOutcomeUnknown, "sent")
+	must.ErrorIsf(t, produce(t, first, "a", 0, "two").Err, state.ErrOutcomeUnknown, "sent")
 	<-first.Done()
-	var fenced *broker.FencedError
+	var fenced *state.FencedError
 	if !errors.As(first.Err(), &fenced) || fenced.Leader != "second:8080" || fenced.Epoch != second.Epoch() {
 		t.Fatalf("%v", first.Err())
 	}
-	if r := produce(t, first, "a", 0, "three"); !errors.Is(r.Err, broker.ErrFenced) || errors.Is(r.Err, broker.ErrOutcomeUnknown) {
+	if r := produce(t, first, "a", 0, "three"); !errors.Is(r.Err, state.ErrFenced) || errors.Is(r.Err, state.ErrOutcomeUnknown) {
 		t.Fatalf("not sent: %v", r.Err)
 	}
 	if first.Epoch() != second.Epoch()-1 {
 		t.Errorf("epoch %d of the fenced broker, want one below %d", first.Epoch(), second.Epoch())
 	}
-	must.ErrorIsf(t, first.Ready(), broker.ErrFenced, "ready")
+	must.ErrorIsf(t, first.Ready(), state.ErrFenced, "ready")
 	mustProduce(t, second, "a", 0, "four")
 	if got := consume(t, second, "a", 0, 0); fmt.Sprint(got) != "[one four]" {
 		t.Fatal(got)
@@ -176,7 +177,7 @@ func TestHangingStoreGivesUnknown(t *testing.T) {
 	}
 	s.onPut.Store(&hang)
 	counts := map[error]int{}
-	kinds := []error{broker.ErrOutcomeUnknown, broker.ErrNotSent, broker.ErrOverBudget}
+	kinds := []error{state.ErrOutcomeUnknown, broker.ErrNotSent, state.ErrOverBudget}
 	ctx, cancel := context.WithCancel(context.Background())
 	var tickets []*broker.Ticket
 	big := strings.Repeat("x", 1<<20)
@@ -222,14 +223,14 @@ func TestRefusingStore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		err := b.Submit(ctx, []broker.Append{data(t, "a", 0, "other")}).Wait(ctx)[0].Err
 		cancel()
-		if errors.Is(err, broker.ErrStoreUnavailable) && strings.Contains(err.Error(), "access denied") {
+		if errors.Is(err, state.ErrStoreUnavailable) && strings.Contains(err.Error(), "access denied") {
 			break
 		}
-		if !errors.Is(err, broker.ErrOutcomeUnknown) && !errors.Is(err, broker.ErrNotSent) {
+		if !errors.Is(err, state.ErrOutcomeUnknown) && !errors.Is(err, broker.ErrNotSent) {
 			t.Fatal(err)
 		}
 	}
-	must.ErrorIs(t, b.Ready(), broker.ErrStoreUnavailable)
+	must.ErrorIs(t, b.Ready(), state.ErrStoreUnavailable)
 	s.onPut.Store(nil)
 	if r := first.Wait(context.Background())[0]; r.Err != nil {
 		t.Fatal(r.Err)
@@ -249,7 +250,7 @@ func TestReadOnly(t *testing.T) {
 	ctx := context.Background()
 	_, creating := b.CreateTopic(ctx, "b", broker.TopicSpec{})
 	for _, err := range []error{produce(t, b, "a", 0, "x").Err, creating, b.DeleteTopic(ctx, "a"), b.EnsureTopic(ctx, "c")} {
-		check.ErrorIsf(t, err, broker.ErrReadOnly, "a write")
+		check.ErrorIsf(t, err, state.ErrReadOnly, "a write")
 	}
 	if err := b.Ready(); err != nil || !b.ReadOnly() {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -40,7 +41,7 @@ func readAnywhere(t *testing.T, b *broker.Broker, stop chan struct{}, read, belo
 		}
 		offset := max(0, p.Start-3) + rand.Int64N(p.Next-max(0, p.Start-3))
 		f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: offset, MaxBytes: 100_000}}, 0, 0)
-		if errors.Is(err, broker.ErrOverBudget) {
+		if errors.Is(err, state.ErrOverBudget) {
 			continue
 		}
 		if err != nil {

@@ -9,63 +9,21 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// The errors that callers may test for with errors.Is. Each front end maps them in one table. The
-// log's errors are passed on unchanged.
+// The broker's own refusals, and those of package log, which front ends do not import. The broker
+// passes on those of package state unchanged. Test with errors.Is; each front end maps them in one
+// table.
 var (
-	ErrUnknownTopic     = state.ErrUnknownTopic
-	ErrUnknownPartition = state.ErrUnknownPartition
-	ErrTopicExists      = state.ErrTopicExists
-	ErrTopicInUse       = errors.New("topic in use")
-	ErrFenced           = state.ErrFenced
-	ErrNotLeader        = state.ErrNotLeader
-	ErrReadOnly         = state.ErrReadOnly
-	ErrOverBudget       = state.ErrOverBudget
-	ErrStoreUnavailable = state.ErrStoreUnavailable
-	ErrCorrupt          = state.ErrCorrupt
-	ErrOutcomeUnknown   = state.ErrOutcomeUnknown
-	ErrTooLarge         = errors.New("too large")
-	ErrInvalid          = state.ErrInvalid
-	ErrOffsetMismatch   = state.ErrOffsetMismatch
-	ErrBelowStart       = errors.New("offset below start")
-	ErrClosed           = log.ErrClosed
-	ErrUnknownGroup     = state.ErrUnknownGroup
-	ErrBeyondEnd        = state.ErrBeyondEnd
+	ErrClosed     = log.ErrClosed
+	ErrNotSent    = log.ErrNotSent
+	ErrClock      = log.ErrClock // the broker commits nothing
+	ErrTopicInUse = errors.New("topic in use")
+	ErrTooLarge   = errors.New("too large")
+	ErrBelowStart = errors.New("offset below start")
 	// ErrGroupActive: the group has members (package group/coordinator), which commit its offsets.
 	// The broker itself does not know members.
-	ErrGroupActive    = errors.New("consumer group has members")
-	ErrFull           = state.ErrFull
-	ErrStateFull      = state.ErrStateFull
-	ErrRangesFull     = state.ErrRangesFull
-	ErrSequenceGap    = state.ErrSequenceGap
-	ErrProducerFenced = state.ErrProducerFenced
-	ErrNotSent        = log.ErrNotSent
-	// ErrUnauthorized: the principal has no right to the request.
-	ErrUnauthorized = state.ErrUnauthorized
-	// ErrNotAudited: the audit record of a change has no place in the log, so nothing was changed.
-	ErrNotAudited = state.ErrNotAudited
+	ErrGroupActive = errors.New("consumer group has members")
 	// ErrInternalTopic: only Seb writes to the topic (Options.Internal).
 	ErrInternalTopic = errors.New("internal topic, which only Seb writes")
-	// ErrAuditTopic: clients do not delete the topic of audit records.
-	ErrAuditTopic = state.ErrAuditTopic
-	// ErrClock: the machine's clock contradicts the store's or the log's time, so the broker
-	// commits nothing.
-	ErrClock = log.ErrClock
-	// ErrLevel: the bucket's format level is too low for the request.
-	ErrLevel = state.ErrLevel
-	// ErrNewer: a newer program has raised the bucket to a format level that this program does not
-	// know.
-	ErrNewer = state.ErrNewer
-)
-
-type (
-	// OffsetMismatchError holds the next offset. It is ErrOffsetMismatch.
-	OffsetMismatchError = state.OffsetMismatchError
-	// FencedError holds a hint at the new leader. It is ErrFenced.
-	FencedError = state.FencedError
-	// InvalidError names the invalid part of a request. It is ErrInvalid.
-	InvalidError = state.InvalidError
-	// StateFullError holds the size of the state. It is ErrStateFull.
-	StateFullError = state.StateFullError
 )
 
 // TopicInUseError is why a topic is not deleted. It is ErrTopicInUse.
@@ -106,7 +64,7 @@ func (e *BelowStartError) Error() string {
 // Is makes it ErrBelowStart.
 func (e *BelowStartError) Is(t error) bool { return t == ErrBelowStart }
 
-// BeyondEndError holds a partition's end. It is ErrBeyondEnd.
+// BeyondEndError holds a partition's end. It is state.ErrBeyondEnd.
 type BeyondEndError struct{ Offset, End int64 }
 
 func (e *BeyondEndError) Error() string {
@@ -114,9 +72,9 @@ func (e *BeyondEndError) Error() string {
 }
 
 // Is makes it ErrBeyondEnd.
-func (e *BeyondEndError) Is(t error) bool { return t == ErrBeyondEnd }
+func (e *BeyondEndError) Is(t error) bool { return t == state.ErrBeyondEnd }
 
-// CorruptError names a partition's damaged data (rule R9). It is ErrCorrupt.
+// CorruptError names a partition's damaged data (rule R9). It is state.ErrCorrupt.
 type CorruptError struct {
 	Topic     string
 	Partition int32
@@ -130,7 +88,7 @@ func (e *CorruptError) Error() string {
 }
 
 // Is makes it ErrCorrupt.
-func (e *CorruptError) Is(t error) bool { return t == ErrCorrupt }
+func (e *CorruptError) Is(t error) bool { return t == state.ErrCorrupt }
 
 // Unwrap returns Err.
 func (e *CorruptError) Unwrap() error { return e.Err }

@@ -147,7 +147,7 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 	})
 	if !known {
 		for i := range p.parts {
-			p.parts[i].err = ErrNotLeader
+			p.parts[i].err = state.ErrNotLeader
 		}
 	}
 	if b.log.Status().Role == core.RoleFollower {
@@ -160,11 +160,11 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 func (pp *partPlan) look(s *state.State, w *Want) {
 	t := s.TopicByName(w.Topic)
 	if t == nil || !w.ID.IsZero() && w.ID != t.ID {
-		pp.err = ErrUnknownTopic
+		pp.err = state.ErrUnknownTopic
 		return
 	}
 	if w.Partition < 0 || int(w.Partition) >= t.Partitions.Len() {
-		pp.err = ErrUnknownPartition
+		pp.err = state.ErrUnknownPartition
 		return
 	}
 	part := t.Partitions.At(int(w.Partition))

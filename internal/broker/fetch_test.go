@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -50,7 +51,7 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 	if time.Since(begin) > time.Minute {
 		t.Fatal("waited although wants had errors")
 	}
-	want := []error{nil, broker.ErrUnknownTopic, broker.ErrUnknownPartition, broker.ErrUnknownPartition, broker.ErrBelowStart, nil, nil}
+	want := []error{nil, state.ErrUnknownTopic, state.ErrUnknownPartition, state.ErrUnknownPartition, broker.ErrBelowStart, nil, nil}
 	for i, p := range f.Parts {
 		check.ErrorIsf(t, p.Err, want[i], "part %d", i)
 	}
@@ -112,7 +113,7 @@ func TestLongPoll(t *testing.T) {
 		}()
 		begin := time.Now()
 		f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: 1}}, 1, time.Hour)
-		if err != nil || !errors.Is(f.Parts[0].Err, broker.ErrUnknownTopic) || time.Since(begin) > time.Minute {
+		if err != nil || !errors.Is(f.Parts[0].Err, state.ErrUnknownTopic) || time.Since(begin) > time.Minute {
 			t.Fatalf("a deleted topic: %v", err)
 		}
 		f.Release()
@@ -356,7 +357,7 @@ func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int,
 		f := one(t, b, broker.Want{Topic: "a", Partition: int32(p), MaxBytes: 10 << 20})
 		var corrupt *broker.CorruptError
 		switch err := f.Parts[0].Err; {
-		case isBad && (!errors.As(err, &corrupt) || !errors.Is(err, broker.ErrCorrupt) || corrupt.Partition != int32(p) || corrupt.Topic != "a"):
+		case isBad && (!errors.As(err, &corrupt) || !errors.Is(err, state.ErrCorrupt) || corrupt.Partition != int32(p) || corrupt.Topic != "a"):
 			t.Errorf("partition %d: %v", p, err)
 		case !isBad && err != nil:
 			t.Errorf("partition %d: %v", p, err)
@@ -423,7 +424,7 @@ func TestFetchStaysInItsBudget(t *testing.T) {
 			held = append(held, f)
 		}
 	}
-	if !errors.Is(err, broker.ErrOverBudget) || len(held) == 0 {
+	if !errors.Is(err, state.ErrOverBudget) || len(held) == 0 {
 		t.Fatalf("%d responses, then %v", len(held), err)
 	}
 	class := o.Budget.Class(budget.Fetch)

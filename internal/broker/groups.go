@@ -163,7 +163,7 @@ func (t *OffsetTicket) Wait(ctx context.Context) []error {
 // CheckGroup returns an *InvalidError if a consumer group's name is not allowed.
 func CheckGroup(name string) error {
 	if err := state.CheckGroupName(name); err != nil {
-		return &InvalidError{Field: "group", Reason: err.Error()}
+		return &state.InvalidError{Field: "group", Reason: err.Error()}
 	}
 	return nil
 }
@@ -171,15 +171,15 @@ func CheckGroup(name string) error {
 func (c *OffsetCommit) check(least int64) error {
 	switch {
 	case c.Offset < least:
-		return &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is below %d", c.Offset, least)}
+		return &state.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is below %d", c.Offset, least)}
 	case c.Offset > state.CommitMax:
-		return &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is above %d", c.Offset, state.CommitMax)}
+		return &state.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is above %d", c.Offset, state.CommitMax)}
 	case c.Expected != nil && *c.Expected < -1:
-		return &InvalidError{Field: "expected offset", Reason: fmt.Sprintf("%d is neither an offset nor -1", *c.Expected)}
+		return &state.InvalidError{Field: "expected offset", Reason: fmt.Sprintf("%d is neither an offset nor -1", *c.Expected)}
 	case len(c.Metadata) > MetadataMax:
-		return &InvalidError{Field: "metadata", Reason: fmt.Sprintf("%d bytes, limit %d", len(c.Metadata), MetadataMax)}
+		return &state.InvalidError{Field: "metadata", Reason: fmt.Sprintf("%d bytes, limit %d", len(c.Metadata), MetadataMax)}
 	case !utf8.ValidString(c.Metadata):
-		return &InvalidError{Field: "metadata", Reason: "is not UTF-8"}
+		return &state.InvalidError{Field: "metadata", Reason: "is not UTF-8"}
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (b *Broker) Group(ctx context.Context, name string, confirm bool) (GroupInf
 			return GroupInfo{}, err
 		}
 	}
-	err := ErrUnknownGroup
+	err := state.ErrUnknownGroup
 	var info GroupInfo
 	b.log.Read(func(s *state.State) {
 		if g := s.Group(name); g != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -65,7 +66,7 @@ func TestGroups(t *testing.T) {
 		o.Core.ReadOnly = true
 		follower := open(t, o)
 		verify(follower, all)
-		must.ErrorIs(t, commit(t, follower, "g", broker.OffsetCommit{Topic: "a"})[0], broker.ErrReadOnly)
+		must.ErrorIs(t, commit(t, follower, "g", broker.OffsetCommit{Topic: "a"})[0], state.ErrReadOnly)
 		kill(b)
 		b = open(t, options(s))
 		verify(b, all)
@@ -84,10 +85,10 @@ func TestGroups(t *testing.T) {
 		must.NoError(t, b.DeleteGroup(ctx, "g"))
 		verify(b, "unknown consumer group")
 		for err, want := range map[error]error{
-			b.DeleteGroup(ctx, "g"):              broker.ErrUnknownGroup,
-			b.DeleteOffset(ctx, "g", "a", 0):     broker.ErrUnknownGroup,
-			b.DeleteOffset(ctx, "h", "a", 2):     broker.ErrUnknownPartition,
-			b.DeleteOffset(ctx, "h", "other", 0): broker.ErrUnknownTopic,
+			b.DeleteGroup(ctx, "g"):              state.ErrUnknownGroup,
+			b.DeleteOffset(ctx, "g", "a", 0):     state.ErrUnknownGroup,
+			b.DeleteOffset(ctx, "h", "a", 2):     state.ErrUnknownPartition,
+			b.DeleteOffset(ctx, "h", "other", 0): state.ErrUnknownTopic,
 		} {
 			check.ErrorIs(t, err, want)
 		}
@@ -108,12 +109,12 @@ func TestConditionalOffsets(t *testing.T) {
 		{at(3, 0), -1}, {at(3, -1), -2}, {at(4, -1), 3}, {at(5, 3), -2}, {at(9, 4), 5}, {at(2, 5), -2},
 	} {
 		errs := commit(t, b, "g", c.commit, other)
-		var mismatch *broker.OffsetMismatchError
+		var mismatch *state.OffsetMismatchError
 		switch {
 		case errs[1] != nil:
 			t.Fatal(errs[1])
 		case c.committed == -2 && errs[0] == nil:
-		case !errors.As(errs[0], &mismatch) || *mismatch != broker.OffsetMismatchError{Group: "g", Expected: *c.commit.Expected, Next: c.committed}:
+		case !errors.As(errs[0], &mismatch) || *mismatch != state.OffsetMismatchError{Group: "g", Expected: *c.commit.Expected, Next: c.committed}:
 			t.Fatalf("%d when %d is expected: %v, want %d", c.commit.Offset, *c.commit.Expected, errs[0], c.committed)
 		}
 	}
@@ -130,17 +131,17 @@ func TestOffsetsThatAreRefused(t *testing.T) {
 		err         error
 		says        string
 	}{
-		{"no name", "", broker.OffsetCommit{Topic: "a"}, broker.ErrInvalid, "1 to 249"},
-		{"long name", strings.Repeat("g", 250), broker.OffsetCommit{Topic: "a"}, broker.ErrInvalid, "250 bytes"},
-		{"control character", "g\n", broker.OffsetCommit{Topic: "a"}, broker.ErrInvalid, "U+000A"},
-		{"not UTF-8", "g\xff", broker.OffsetCommit{Topic: "a"}, broker.ErrInvalid, "UTF-8"},
-		{"topic", "g", broker.OffsetCommit{Topic: "b"}, broker.ErrUnknownTopic, ""},
-		{"partition", "g", broker.OffsetCommit{Topic: "a", Partition: 1}, broker.ErrUnknownPartition, ""},
-		{"offset", "g", broker.OffsetCommit{Topic: "a", Offset: -1}, broker.ErrInvalid, "offset: -1"},
-		{"offset beyond all", "g", broker.OffsetCommit{Topic: "a", Offset: math.MaxInt64}, broker.ErrInvalid, "offset: 9223372036854775807"},
-		{"condition", "g", broker.OffsetCommit{Topic: "a", Expected: &below}, broker.ErrInvalid, "-2"},
-		{"metadata", "g", broker.OffsetCommit{Topic: "a", Metadata: strings.Repeat("m", 4097)}, broker.ErrInvalid, "4097"},
-		{"metadata not UTF-8", "g", broker.OffsetCommit{Topic: "a", Metadata: "\xff"}, broker.ErrInvalid, "UTF-8"},
+		{"no name", "", broker.OffsetCommit{Topic: "a"}, state.ErrInvalid, "1 to 249"},
+		{"long name", strings.Repeat("g", 250), broker.OffsetCommit{Topic: "a"}, state.ErrInvalid, "250 bytes"},
+		{"control character", "g\n", broker.OffsetCommit{Topic: "a"}, state.ErrInvalid, "U+000A"},
+		{"not UTF-8", "g\xff", broker.OffsetCommit{Topic: "a"}, state.ErrInvalid, "UTF-8"},
+		{"topic", "g", broker.OffsetCommit{Topic: "b"}, state.ErrUnknownTopic, ""},
+		{"partition", "g", broker.OffsetCommit{Topic: "a", Partition: 1}, state.ErrUnknownPartition, ""},
+		{"offset", "g", broker.OffsetCommit{Topic: "a", Offset: -1}, state.ErrInvalid, "offset: -1"},
+		{"offset beyond all", "g", broker.OffsetCommit{Topic: "a", Offset: math.MaxInt64}, state.ErrInvalid, "offset: 9223372036854775807"},
+		{"condition", "g", broker.OffsetCommit{Topic: "a", Expected: &below}, state.ErrInvalid, "-2"},
+		{"metadata", "g", broker.OffsetCommit{Topic: "a", Metadata: strings.Repeat("m", 4097)}, state.ErrInvalid, "4097"},
+		{"metadata not UTF-8", "g", broker.OffsetCommit{Topic: "a", Metadata: "\xff"}, state.ErrInvalid, "UTF-8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := commit(t, b, c.group, c.commit)[0]
@@ -252,7 +253,7 @@ func TestOffsetsOnFaultyStore(t *testing.T) {
 			switch {
 			case err == nil:
 				acked = sent
-			case !errors.Is(err, broker.ErrOutcomeUnknown) && !errors.Is(err, broker.ErrNotSent):
+			case !errors.Is(err, state.ErrOutcomeUnknown) && !errors.Is(err, broker.ErrNotSent):
 				t.Fatal(err)
 			}
 		}

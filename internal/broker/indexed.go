@@ -108,7 +108,7 @@ func (b *Broker) Origin(topic record.ID, partition uint32, offset int64) (nonce 
 // from is the wanted offset, or the end of the offsets without records that hold it.
 func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (f *Fetched, from int64, err error) {
 	p := newPlan([]Want{w})
-	p.parts[0].err = ErrUnknownTopic
+	p.parts[0].err = state.ErrUnknownTopic
 	from = w.Offset
 	b.log.Read(func(s *state.State) {
 		if t := s.Topic(topic); t != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -131,7 +132,7 @@ func TestDataThatMovesPermanently(t *testing.T) {
 	kill(first)
 	v := newMover(t, s, options(s), 1000)
 	_, part := fetchOne(t, v.b, 0, 1)
-	if !errors.Is(part.Err, broker.ErrStoreUnavailable) || errors.Is(part.Err, broker.ErrCorrupt) {
+	if !errors.Is(part.Err, state.ErrStoreUnavailable) || errors.Is(part.Err, state.ErrCorrupt) {
 		t.Fatal(part.Err)
 	}
 	if n := len(v.moved); n < 2 || n > 10 {

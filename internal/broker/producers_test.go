@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -55,8 +56,8 @@ func TestIdempotentProducer(t *testing.T) {
 			for i := 2; i < 7; i++ {
 				want(when, send(0, int32(i)), int64(1+i), true, nil)
 			}
-			want(when+", too old", send(0, 1), 0, false, broker.ErrSequenceGap)
-			want(when+", beyond the next", send(0, 8), 0, false, broker.ErrSequenceGap)
+			want(when+", too old", send(0, 1), 0, false, state.ErrSequenceGap)
+			want(when+", beyond the next", send(0, 8), 0, false, state.ErrSequenceGap)
 		}
 		again("again")
 		second := open(t, options(s)) // fences the first
@@ -67,9 +68,9 @@ func TestIdempotentProducer(t *testing.T) {
 		again("after a restart")
 		must.Get(b.Trim(context.Background(), "a", 0, 8))(t)
 		again("after a trim of its records")
-		want("new epoch not from 0", send(1, 7), 0, false, broker.ErrSequenceGap)
+		want("new epoch not from 0", send(1, 7), 0, false, state.ErrSequenceGap)
 		want("new epoch", send(1, 0), 8, false, nil)
-		want("old epoch", send(0, 7), 0, false, broker.ErrProducerFenced)
+		want("old epoch", send(0, 7), 0, false, state.ErrProducerFenced)
 		if got := consume(t, b, "a", 0, 8); fmt.Sprint(got) != "[1.0]" {
 			t.Fatal(got)
 		}
@@ -85,7 +86,7 @@ func TestDuplicateInOneObject(t *testing.T) {
 		return idempotent(t, 0, record.Producer{ID: 1, Sequence: sequence}, fmt.Sprint(sequence))
 	}
 	r := submitted(t, b, one(0), one(1), one(0), one(1), one(3), one(2))
-	for i, want := range []broker.Result{{Base: 0}, {Base: 1}, {Base: 0, Duplicate: true}, {Base: 1, Duplicate: true}, {Err: broker.ErrSequenceGap}, {Base: 2}} {
+	for i, want := range []broker.Result{{Base: 0}, {Base: 1}, {Base: 0, Duplicate: true}, {Base: 1, Duplicate: true}, {Err: state.ErrSequenceGap}, {Base: 2}} {
 		if got := r[i]; got.Base != want.Base || got.Duplicate != want.Duplicate || !errors.Is(got.Err, want.Err) {
 			t.Errorf("append %d: %+v, want %+v", i, got, want)
 		}
@@ -151,7 +152,7 @@ func TestSummaryWithAnotherProducerIsRefused(t *testing.T) {
 	} {
 		a := idempotent(t, 0, record.Producer{ID: 7, Epoch: 1, Sequence: 5}, "x")
 		change(&a.Summary)
-		if r := submitted(t, b, a)[0]; !errors.Is(r.Err, broker.ErrInvalid) || !strings.Contains(r.Err.Error(), "batch has id 7, epoch 1 and sequence 5") {
+		if r := submitted(t, b, a)[0]; !errors.Is(r.Err, state.ErrInvalid) || !strings.Contains(r.Err.Error(), "batch has id 7, epoch 1 and sequence 5") {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

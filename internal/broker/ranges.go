@@ -115,7 +115,7 @@ func (r *Reader) Read(ctx context.Context, where Catalog, pieces []Piece) {
 func (r *Reader) readStarved(ctx context.Context, where Catalog, pieces []Piece) {
 	for i := range pieces {
 		p := &pieces[i]
-		if !errors.Is(p.Err, ErrOverBudget) || i > 0 && pieces[i-1].Part == p.Part {
+		if !errors.Is(p.Err, state.ErrOverBudget) || i > 0 && pieces[i-1].Part == p.Part {
 			continue
 		}
 		for j := i + 1; j < len(pieces) && pieces[j].Part == p.Part; j++ {
@@ -155,7 +155,7 @@ func (r *Reader) reserve(want, least int64) (*memory, error) {
 		}
 		if want == least {
 			if _, ok := errors.AsType[*budget.OverError](err); ok {
-				err = fmt.Errorf("%w: %w", ErrOverBudget, err)
+				err = fmt.Errorf("%w: %w", state.ErrOverBudget, err)
 			}
 			return nil, err
 		}

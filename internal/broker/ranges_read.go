@@ -38,7 +38,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 			objstore.Forget(r.opt.Store, p.Key)
 		}
 		switch {
-		case p.Err == nil || errors.Is(p.Err, ErrOverBudget) || ctx.Err() != nil:
+		case p.Err == nil || errors.Is(p.Err, state.ErrOverBudget) || ctx.Err() != nil:
 			return
 		case errors.Is(p.Err, errMissing):
 			if moves == tries {
@@ -272,17 +272,17 @@ type StoreError struct {
 }
 
 func (e *StoreError) Error() string {
-	return fmt.Sprintf("%v: %s: %v", ErrStoreUnavailable, e.Doing, e.Err)
+	return fmt.Sprintf("%v: %s: %v", state.ErrStoreUnavailable, e.Doing, e.Err)
 }
 
 // Is makes it ErrStoreUnavailable.
-func (e *StoreError) Is(t error) bool { return t == ErrStoreUnavailable }
+func (e *StoreError) Is(t error) bool { return t == state.ErrStoreUnavailable }
 
 // Unwrap returns Err.
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // errSilent: the store does not answer a confirmation.
-var errSilent = fmt.Errorf("%w: it does not answer in time", ErrStoreUnavailable)
+var errSilent = fmt.Errorf("%w: it does not answer in time", state.ErrStoreUnavailable)
 
 // errMissing: the object is not in the store.
 var errMissing = errors.New("object is missing")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 var errNoRange = errors.New("no range holds the offset")
@@ -33,7 +35,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 				continue
 			case c.Err == nil:
 				c.Release()
-			case errors.Is(c.Err, ErrOverBudget):
+			case errors.Is(c.Err, state.ErrOverBudget):
 				over, ended = true, true
 			case len(out.Chunks) == 0 && !ended:
 				out.fail(c.Err)
@@ -46,7 +48,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	}
 	if over && f.empty() {
 		f.Release()
-		return nil, ErrOverBudget
+		return nil, state.ErrOverBudget
 	}
 	if err := ctx.Err(); err != nil {
 		f.Release()

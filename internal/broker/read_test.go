@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -261,7 +262,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			case p.Err == nil:
 				runs[i].check(t, &p)
 				p.Release()
-			case !errors.Is(p.Err, broker.ErrOverBudget) || !errors.Is(p.Err, budget.ErrOver):
+			case !errors.Is(p.Err, state.ErrOverBudget) || !errors.Is(p.Err, budget.ErrOver):
 				t.Fatalf("piece %d: %v", i, p.Err)
 			default:
 				refused++
@@ -283,7 +284,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	huge := newRun(t, 0, 3<<20)
 	put(t, s, 100, huge)
-	check.ErrorIsf(t, g.read(t, huge.whole(0))[0].Err, broker.ErrOverBudget, "a batch larger than all memory")
+	check.ErrorIsf(t, g.read(t, huge.whole(0))[0].Err, state.ErrOverBudget, "a batch larger than all memory")
 }
 
 // TestLessMemoryReturnsLess: with little memory, a piece returns its beginning.

@@ -46,7 +46,7 @@ func (b *Broker) retainOnce(ctx context.Context) {
 		switch {
 		case err == nil:
 			trimmed++
-		case ctx.Err() == nil && !errors.Is(err, ErrUnknownTopic): // the topic may be deleted
+		case ctx.Err() == nil && !errors.Is(err, state.ErrUnknownTopic): // the topic may be deleted
 			b.opt.Logger.Warn("retention failed, retrying at the next interval", "err", err)
 			return
 		}
@@ -82,7 +82,7 @@ func overdue(s *state.State, now time.Time) []core.Op {
 // ErrUnknownPartition, ErrBeyondEnd, ErrInvalid, and those of an append.
 func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset int64) (PartitionInfo, error) {
 	if offset < 0 {
-		return PartitionInfo{}, &InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is below 0", offset)}
+		return PartitionInfo{}, &state.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d is below 0", offset)}
 	}
 	if err := b.refuses(ctx); err != nil {
 		return PartitionInfo{}, err
@@ -112,7 +112,7 @@ func (b *Broker) Partition(topic string, partition int32) (PartitionInfo, error)
 }
 
 func (b *Broker) partitionInfo(id partKey) (info PartitionInfo, err error) {
-	err = ErrUnknownTopic
+	err = state.ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
 		if t := s.Topic(id.topic); t != nil && int(id.partition) < t.Partitions.Len() {
 			info, err = describePartition(t.Partitions.At(int(id.partition))), nil

@@ -234,7 +234,7 @@ func TestTrim(t *testing.T) {
 		_, partition := b.Trim(ctx, "a", 1, 1)
 		_, beyond := b.Trim(ctx, "a", 0, 11)
 		_, negative := b.Trim(ctx, "a", 0, -1)
-		for i, want := range []error{broker.ErrUnknownTopic, broker.ErrUnknownPartition, broker.ErrBeyondEnd, broker.ErrInvalid} {
+		for i, want := range []error{state.ErrUnknownTopic, state.ErrUnknownPartition, state.ErrBeyondEnd, state.ErrInvalid} {
 			check.ErrorIs(t, []error{unknown, partition, beyond, negative}[i], want)
 		}
 		if p, err := b.Trim(ctx, "a", 0, 10); err != nil || p.Start != 10 || p.Next != 10 || p.Bytes != 0 {
@@ -258,7 +258,7 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 		},
 		"deleted": {
 			func(b *broker.Broker) error { return b.DeleteTopic(ctx, "a") },
-			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, broker.ErrUnknownTopic) },
+			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, state.ErrUnknownTopic) },
 		},
 		"deleted and created again": {
 			func(b *broker.Broker) error {
@@ -266,11 +266,11 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 				_, again := b.CreateTopic(ctx, "a", broker.TopicSpec{})
 				return errors.Join(err, again)
 			},
-			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, broker.ErrUnknownTopic) },
+			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, state.ErrUnknownTopic) },
 		},
 		"lost": {
 			func(*broker.Broker) error { return nil },
-			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, broker.ErrCorrupt) },
+			func(t *testing.T, p broker.FetchedPart) { must.ErrorIs(t, p.Err, state.ErrCorrupt) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestDeposedLeaderBehindCollection(t *testing.T) {
 		}
 	}
 	_, part := fetchOne(t, deposed, 3, 0)
-	if !errors.Is(part.Err, broker.ErrFenced) || errors.Is(part.Err, broker.ErrCorrupt) {
+	if !errors.Is(part.Err, state.ErrFenced) || errors.Is(part.Err, state.ErrCorrupt) {
 		t.Fatal(part.Err)
 	}
 }

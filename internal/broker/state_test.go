@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -48,8 +49,8 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 	b = openBounded(t, store, 1<<20)
 	refused := func(what string, err error) {
 		t.Helper()
-		var full *broker.StateFullError
-		if !errors.As(err, &full) || full.Ranges || !errors.Is(err, broker.ErrStateFull) || errors.Is(err, broker.ErrOverBudget) ||
+		var full *state.StateFullError
+		if !errors.As(err, &full) || full.Ranges || !errors.Is(err, state.ErrStateFull) || errors.Is(err, state.ErrOverBudget) ||
 			!strings.Contains(err.Error(), "--memory-limit 16MiB") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -88,7 +89,7 @@ func TestRangesFull(t *testing.T) {
 	for ; err == nil && appended < 10_000; appended++ {
 		err = appendOne(t, b, "t", 0)
 	}
-	if !errors.Is(err, broker.ErrStateFull) || !errors.Is(err, broker.ErrOverBudget) || !strings.Contains(err.Error(), "merged") {
+	if !errors.Is(err, state.ErrStateFull) || !errors.Is(err, state.ErrOverBudget) || !strings.Contains(err.Error(), "merged") {
 		t.Fatalf("append %d: %v", appended, err)
 	}
 	m := compactor.Open(compactor.Options{

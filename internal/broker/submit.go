@@ -30,7 +30,7 @@ type Ticket struct {
 
 // errPending is the placeholder in results for an append in the log. The log's result always
 // replaces it.
-var errPending = fmt.Errorf("%w: not answered", ErrOutcomeUnknown)
+var errPending = fmt.Errorf("%w: not answered", state.ErrOutcomeUnknown)
 
 // Submit queues appends in call order and returns without waiting for I/O. Each append has its own
 // result; an error of one does not affect the others. If ctx has ended, all are refused with
@@ -74,7 +74,7 @@ func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 // refuses returns why the broker currently refuses all writes, or nil.
 func (b *Broker) refuses(ctx context.Context) error {
 	if b.ReadOnly() {
-		return ErrReadOnly
+		return state.ErrReadOnly
 	}
 	select {
 	case <-b.closing:
@@ -173,7 +173,7 @@ func checkSummary(a *Append) (largest int, err error) {
 	for rest := a.Data; len(rest) > 0; {
 		var batch record.Batch
 		if batch, rest, err = record.Split(rest); err != nil {
-			return 0, &InvalidError{Field: "batch", Reason: err.Error()}
+			return 0, &state.InvalidError{Field: "batch", Reason: err.Error()}
 		}
 		if span == 0 {
 			if err := checkProducer(&a.Summary, batch); err != nil {
@@ -185,7 +185,7 @@ func checkSummary(a *Append) (largest int, err error) {
 		records += batch.Count()
 	}
 	if span != a.Summary.Span || records != a.Summary.Records || span <= 0 || span > math.MaxUint32 {
-		return 0, &InvalidError{Field: "batch", Reason: fmt.Sprintf("holds %d offsets and %d records, but its summary says %d and %d",
+		return 0, &state.InvalidError{Field: "batch", Reason: fmt.Sprintf("holds %d offsets and %d records, but its summary says %d and %d",
 			span, records, a.Summary.Span, a.Summary.Records)}
 	}
 	return largest, nil
@@ -198,7 +198,7 @@ func checkProducer(s *record.Summary, batch record.Batch) error {
 	if id == s.ProducerID && (id < 0 || epoch == s.ProducerEpoch && sequence == s.BaseSequence) {
 		return nil
 	}
-	return &InvalidError{Field: "producer", Reason: fmt.Sprintf("batch has id %d, epoch %d and sequence %d, but its summary says %d, %d and %d",
+	return &state.InvalidError{Field: "producer", Reason: fmt.Sprintf("batch has id %d, epoch %d and sequence %d, but its summary says %d, %d and %d",
 		id, epoch, sequence, s.ProducerID, s.ProducerEpoch, s.BaseSequence)}
 }
 
@@ -211,15 +211,15 @@ type rules struct {
 
 func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 	r.maxBatch = state.MaxBatchBytesDefault
-	err = ErrNotLeader
+	err = state.ErrNotLeader
 	b.log.Read(func(s *state.State) {
 		t := s.TopicByName(topic)
 		switch {
 		case t == nil:
-			err = ErrUnknownTopic
+			err = state.ErrUnknownTopic
 			return
 		case partition < 0 || int(partition) >= t.Partitions.Len():
-			err = ErrUnknownPartition
+			err = state.ErrUnknownPartition
 			return
 		}
 		r.id, err = t.ID, nil

@@ -146,7 +146,7 @@ func (b *Broker) Term() uint32 {
 func (b *Broker) NewProducerID() (int64, error) {
 	term := b.Term()
 	if term == 0 {
-		return 0, ErrNotLeader
+		return 0, state.ErrNotLeader
 	}
 	return state.ProducerID(b.opt.Core.Shard, term, b.producers.Add(1)), nil
 }
@@ -273,7 +273,7 @@ func (b *Broker) Install(ctx context.Context, epoch uint32, c *state.PackContent
 	switch {
 	case err == nil:
 		return pack.Acked
-	case errors.Is(err, ErrOutcomeUnknown):
+	case errors.Is(err, state.ErrOutcomeUnknown):
 		return pack.Unknown
 	}
 	return pack.Rejected
@@ -304,7 +304,7 @@ func (b *Broker) StateMemory() (held state.Memory, most int64) {
 // created; else nil. It makes no request.
 func (b *Broker) StateFull() error {
 	if held, most := b.StateMemory(); most > 0 && held.Sum() > most {
-		return &StateFullError{Held: held, Max: most}
+		return &state.StateFullError{Held: held, Max: most}
 	}
 	return nil
 }

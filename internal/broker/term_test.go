@@ -52,7 +52,7 @@ func TestWhileLeading(t *testing.T) {
 	first.WhileLeading(one.run)
 	second.WhileLeading(two.run)
 	must.Equalf(t, <-one.terms, 1, "first term in epoch")
-	if _, err := second.NewProducerID(); !errors.Is(err, broker.ErrNotLeader) || second.Term() != 0 || !second.Follows() {
+	if _, err := second.NewProducerID(); !errors.Is(err, state.ErrNotLeader) || second.Term() != 0 || !second.Follows() {
 		t.Errorf("producer ID of a follower: %v", err)
 	}
 	must.NoError(t, second.Confirm(t.Context()))
@@ -99,7 +99,7 @@ func TestFollowsWithoutALog(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	check.NoErrorf(t, first.Ready(), "ready")
-	check.ErrorIsf(t, first.EnsureTopic(t.Context(), "t"), broker.ErrNotLeader, "create a topic")
+	check.ErrorIsf(t, first.EnsureTopic(t.Context(), "t"), state.ErrNotLeader, "create a topic")
 	must.NoError(t, first.Stand(t.Context()))
 	must.NoError(t, first.EnsureTopic(t.Context(), "t"))
 	must.NoError(t, second.Confirm(t.Context()))

@@ -28,7 +28,7 @@ func (b *Broker) Topic(ctx context.Context, name string, confirm bool) (TopicInf
 			return TopicInfo{}, err
 		}
 	}
-	err := ErrUnknownTopic
+	err := state.ErrUnknownTopic
 	var info TopicInfo
 	b.log.Read(func(s *state.State) {
 		if t := s.TopicByName(name); t != nil {
@@ -51,7 +51,7 @@ func (b *Broker) Topics(context.Context) []TopicInfo {
 
 // Partitions returns how many partitions a topic has, or ErrUnknownTopic.
 func (b *Broker) Partitions(name string) (int, error) {
-	n, err := 0, ErrUnknownTopic
+	n, err := 0, state.ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
 		if t := s.TopicByName(name); t != nil {
 			n, err = t.Partitions.Len(), nil
@@ -63,7 +63,7 @@ func (b *Broker) Partitions(name string) (int, error) {
 // Resolved returns how many partitions a topic has, and its settings with the defaults filled in,
 // or ErrUnknownTopic.
 func (b *Broker) Resolved(name string) (partitions int, settings state.Settings, err error) {
-	err = ErrUnknownTopic
+	err = state.ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
 		if t := s.TopicByName(name); t != nil {
 			partitions, settings, err = t.Partitions.Len(), state.Resolve(t.Settings), nil
@@ -103,7 +103,7 @@ func describePartition(p *state.Partition) PartitionInfo {
 // ErrTopicExists, and those of an append.
 func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (TopicInfo, error) {
 	if err := state.CheckTopicName(name); err != nil {
-		return TopicInfo{}, &InvalidError{Field: "topic-name", Reason: err.Error()}
+		return TopicInfo{}, &state.InvalidError{Field: "topic-name", Reason: err.Error()}
 	}
 	spec.Partitions = cmp.Or(spec.Partitions, 1)
 	if err := checkPartitions(spec.Partitions); err != nil {
@@ -147,7 +147,7 @@ func (b *Broker) CheckUpdate(_ context.Context, name string, spec TopicSpec) err
 func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings map[string]string, err error) {
 	now, ok := b.TopicNamed(name)
 	if !ok {
-		return now, nil, ErrUnknownTopic
+		return now, nil, state.ErrUnknownTopic
 	}
 	merged := maps.Clone(now.Settings)
 	if merged == nil {
@@ -170,7 +170,7 @@ func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings ma
 // Errors: ErrUnknownTopic, ErrTopicInUse, ErrAuditTopic, and those of an append.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	if _, ok := b.TopicNamed(name); !ok {
-		return ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	if b.opt.InUse != nil {
 		if err := b.opt.InUse(ctx, name); err != nil {
@@ -185,17 +185,17 @@ func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
 	now, ok := b.TopicNamed(name)
 	if !ok {
-		return ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	if name == b.opt.AuditTopic {
-		return fmt.Errorf("topic %q: %w; start the broker without --audit-topic to delete it", name, ErrAuditTopic)
+		return fmt.Errorf("topic %q: %w; start the broker without --audit-topic to delete it", name, state.ErrAuditTopic)
 	}
 	return b.propose(ctx, state.Record{Kind: state.TopicDelete, Topic: now.ID}, changeOf("topic.delete", access.Topic, name))
 }
 
 func checkPartitions(n int) error {
 	if n < 1 || n > state.PartitionsMax {
-		return &InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not between 1 and %d", n, state.PartitionsMax)}
+		return &state.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not between 1 and %d", n, state.PartitionsMax)}
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func checkPartitions(n int) error {
 func checkSettings(given map[string]string) (map[string]string, error) {
 	settings, err := state.CheckSettings(given)
 	if err != nil {
-		return nil, &InvalidError{Field: "settings", Reason: err.Error()}
+		return nil, &state.InvalidError{Field: "settings", Reason: err.Error()}
 	}
 	return settings, nil
 }
@@ -215,9 +215,9 @@ func checkGrowth(have, want int, settings map[string]string) error {
 	case want == 0 || want == have:
 		return nil
 	case want < have:
-		return &InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is less than the current %d", want, have)}
+		return &state.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is less than the current %d", want, have)}
 	case strings.HasPrefix(state.Resolve(settings).CleanupPolicy, "compact"):
-		return &InvalidError{Field: "partitions", Reason: "cannot be added to a compacted topic: keys would move to other partitions"}
+		return &state.InvalidError{Field: "partitions", Reason: "cannot be added to a compacted topic: keys would move to other partitions"}
 	}
 	return checkPartitions(want)
 }
@@ -271,10 +271,10 @@ func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec)
 			return nil
 		}
 		if b.ReadOnly() {
-			return ErrReadOnly
+			return state.ErrReadOnly
 		}
 		if !b.opt.AutoCreate {
-			return ErrUnknownTopic
+			return state.ErrUnknownTopic
 		}
 		if err := b.checkInternal(name); err != nil {
 			return err
@@ -283,17 +283,17 @@ func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec)
 		if first {
 			_, err := b.CreateTopic(ctx, name, spec)
 			switch {
-			case errors.Is(err, ErrTopicExists):
+			case errors.Is(err, state.ErrTopicExists):
 				err = nil
-			case errors.Is(err, ErrOutcomeUnknown):
-				err = fmt.Errorf("%w: creation of the topic is not confirmed", ErrStoreUnavailable)
+			case errors.Is(err, state.ErrOutcomeUnknown):
+				err = fmt.Errorf("%w: creation of the topic is not confirmed", state.ErrStoreUnavailable)
 			}
 			b.ensures.leave(name, e, err)
 			return err
 		}
 		select {
 		case <-e.done:
-			if e.err != nil && !errors.Is(e.err, ErrNotSent) && !errors.Is(e.err, ErrUnauthorized) { // of another client
+			if e.err != nil && !errors.Is(e.err, ErrNotSent) && !errors.Is(e.err, state.ErrUnauthorized) { // of another client
 				return e.err
 			}
 		case <-ctx.Done():
@@ -350,7 +350,7 @@ func (x catalog) Missing(ctx context.Context, c *Piece) (moved bool, err error) 
 		return moved, err
 	}
 	if err := x.b.log.ConfirmLost(ctx); err != nil {
-		return false, fmt.Errorf("%w: %s does not hold the data, and the log cannot be confirmed: %w", ErrStoreUnavailable, c.Key, err)
+		return false, fmt.Errorf("%w: %s does not hold the data, and the log cannot be confirmed: %w", state.ErrStoreUnavailable, c.Key, err)
 	}
 	return x.relocate(c)
 }
@@ -367,7 +367,7 @@ func (x catalog) relocate(c *Piece) (moved bool, err error) {
 	case now.err != nil:
 		return false, now.err
 	case now.id != id: // the topic was deleted, and another one has its name
-		return false, ErrUnknownTopic
+		return false, state.ErrUnknownTopic
 	case at.key != "" && (at.key != c.Key || at.Pos != c.Range.Pos):
 		c.Range, c.Key = at.Range, at.key
 		return true, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -28,11 +29,11 @@ func TestTopics(t *testing.T) {
 	if err != nil || len(info.Partitions) != 3 || fmt.Sprint(info.Settings) != "map[max-batch-bytes:2097152 retention-bytes:1073741824]" {
 		t.Fatalf("%+v %v", info, err)
 	}
-	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 2})), broker.ErrInvalid, "shrink")
-	if _, err := b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 4, Settings: map[string]string{"cleanup-policy": "compact"}}); !errors.Is(err, broker.ErrInvalid) {
+	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 2})), state.ErrInvalid, "shrink")
+	if _, err := b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 4, Settings: map[string]string{"cleanup-policy": "compact"}}); !errors.Is(err, state.ErrInvalid) {
 		t.Errorf("grow a compacted topic: %v", err)
 	}
-	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "none", broker.TopicSpec{})), broker.ErrUnknownTopic, "update")
+	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "none", broker.TopicSpec{})), state.ErrUnknownTopic, "update")
 	mustProduce(t, b, "orders", 2, "a", "b")
 	create(t, b, "accounts", 1)
 	verify := func(b *broker.Broker) {
@@ -55,7 +56,7 @@ func TestTopics(t *testing.T) {
 	verify(b)
 	must.NoError(t, b.DeleteTopic(ctx, "orders"))
 	for _, err := range []error{b.DeleteTopic(ctx, "orders"), produce(t, b, "orders", 0, "x").Err, func() error { _, err := b.Partitions("orders"); return err }()} {
-		check.ErrorIsf(t, err, broker.ErrUnknownTopic, "deleted topic")
+		check.ErrorIsf(t, err, state.ErrUnknownTopic, "deleted topic")
 	}
 	again, err := b.CreateTopic(ctx, "orders", broker.TopicSpec{})
 	if err != nil || again.ID == info.ID || again.Partitions[0].Next != 0 {
@@ -73,14 +74,14 @@ func TestCreateRefuses(t *testing.T) {
 		want error
 		says string
 	}{
-		{"orders", broker.TopicSpec{}, broker.ErrTopicExists, ""},
-		{"../../evil", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
-		{"", broker.TopicSpec{}, broker.ErrInvalid, "topic-name"},
-		{strings.Repeat("x", 250), broker.TopicSpec{}, broker.ErrInvalid, "249"},
-		{"p", broker.TopicSpec{Partitions: -1}, broker.ErrInvalid, "partitions"},
-		{"p", broker.TopicSpec{Partitions: 1_000_000}, broker.ErrInvalid, "partitions"},
-		{"p", broker.TopicSpec{Settings: map[string]string{"retention-time": "soon"}}, broker.ErrInvalid, "retention-time"},
-		{"p", broker.TopicSpec{Settings: map[string]string{"colour": "red"}}, broker.ErrInvalid, "colour"},
+		{"orders", broker.TopicSpec{}, state.ErrTopicExists, ""},
+		{"../../evil", broker.TopicSpec{}, state.ErrInvalid, "topic-name"},
+		{"", broker.TopicSpec{}, state.ErrInvalid, "topic-name"},
+		{strings.Repeat("x", 250), broker.TopicSpec{}, state.ErrInvalid, "249"},
+		{"p", broker.TopicSpec{Partitions: -1}, state.ErrInvalid, "partitions"},
+		{"p", broker.TopicSpec{Partitions: 1_000_000}, state.ErrInvalid, "partitions"},
+		{"p", broker.TopicSpec{Settings: map[string]string{"retention-time": "soon"}}, state.ErrInvalid, "retention-time"},
+		{"p", broker.TopicSpec{Settings: map[string]string{"colour": "red"}}, state.ErrInvalid, "colour"},
 	} {
 		if _, err := b.CreateTopic(ctx, c.name, c.spec); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("create %.20q %+v: %v", c.name, c.spec, err)
@@ -127,11 +128,11 @@ func TestEnsureTopic(t *testing.T) {
 	if n, err := b.Partitions("made"); n != 1 || err != nil {
 		t.Fatalf("%d %v", n, err)
 	}
-	must.ErrorIs(t, b.EnsureTopic(context.Background(), "no/slash"), broker.ErrInvalid)
+	must.ErrorIs(t, b.EnsureTopic(context.Background(), "no/slash"), state.ErrInvalid)
 	o := options(objstore.NewMemory())
 	o.AutoCreate = false
 	b = open(t, o)
-	must.ErrorIs(t, b.EnsureTopic(context.Background(), "made"), broker.ErrUnknownTopic)
+	must.ErrorIs(t, b.EnsureTopic(context.Background(), "made"), state.ErrUnknownTopic)
 }
 
 func TestSubmitChecks(t *testing.T) {
@@ -150,18 +151,18 @@ func TestSubmitChecks(t *testing.T) {
 		want error
 	}{
 		{"good", data(t, "a", 0, "x"), nil},
-		{"unknown topic", data(t, "none", 0, "x"), broker.ErrUnknownTopic},
-		{"partition beyond", data(t, "a", 1, "x"), broker.ErrUnknownPartition},
-		{"partition below", data(t, "a", -1, "x"), broker.ErrUnknownPartition},
-		{"no data", broker.Append{Topic: "a", ExpectedOffset: -1}, broker.ErrInvalid},
-		{"no batch", broker.Append{Topic: "a", ExpectedOffset: -1, Data: make([]byte, 100)}, broker.ErrInvalid},
-		{"summary says more", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Summary.Span, a.Summary.Records = 2, 2 }), broker.ErrInvalid},
-		{"truncated", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Data = a.Data[:len(a.Data)-1] }), broker.ErrInvalid},
+		{"unknown topic", data(t, "none", 0, "x"), state.ErrUnknownTopic},
+		{"partition beyond", data(t, "a", 1, "x"), state.ErrUnknownPartition},
+		{"partition below", data(t, "a", -1, "x"), state.ErrUnknownPartition},
+		{"no data", broker.Append{Topic: "a", ExpectedOffset: -1}, state.ErrInvalid},
+		{"no batch", broker.Append{Topic: "a", ExpectedOffset: -1, Data: make([]byte, 100)}, state.ErrInvalid},
+		{"summary says more", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Summary.Span, a.Summary.Records = 2, 2 }), state.ErrInvalid},
+		{"truncated", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Data = a.Data[:len(a.Data)-1] }), state.ErrInvalid},
 		{"too large", data(t, "a", 0, strings.Repeat("x", 3<<20)), broker.ErrTooLarge},
 		{"a client's batch too large", with(data(t, "small", 0, strings.Repeat("x", 1000)), func(a *broker.Append) { a.ClientMade = true }), broker.ErrTooLarge},
 		{"a large record of Seb's own", data(t, "small", 0, strings.Repeat("x", 1000)), broker.ErrTooLarge},
 		{"expected offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), nil},
-		{"wrong offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), broker.ErrOffsetMismatch},
+		{"wrong offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), state.ErrOffsetMismatch},
 		{"a record of Seb's own above the default", data(t, "a", 0, strings.Repeat("x", 1_100_000)), nil},
 	} {
 		released := 0
@@ -171,7 +172,7 @@ func TestSubmitChecks(t *testing.T) {
 		if r.Err != nil && released != 1 {
 			t.Errorf("%s: released %d times", c.name, released)
 		}
-		var mismatch *broker.OffsetMismatchError
+		var mismatch *state.OffsetMismatchError
 		if errors.As(r.Err, &mismatch) && (mismatch.Expected != 1 || mismatch.Next != 2) {
 			t.Errorf("%s: %+v", c.name, mismatch)
 		}

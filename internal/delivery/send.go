@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/record"
 )
@@ -74,7 +75,7 @@ func (d *Dispatcher) toTopic(topic string, m *template.Message) func(context.Con
 		switch {
 		case ctx.Err() != nil:
 			o = webhook.Outcome{Kind: webhook.Stopped}
-		case errors.Is(err, broker.ErrTooLarge), errors.Is(err, broker.ErrInvalid):
+		case errors.Is(err, broker.ErrTooLarge), errors.Is(err, state.ErrInvalid):
 			o = webhook.Outcome{Kind: webhook.Permanent, Reason: "topic " + topic + ": " + err.Error()}
 		case err != nil:
 			o = webhook.Outcome{Kind: webhook.Retry, Reason: "topic " + topic + ": " + err.Error()}
@@ -91,7 +92,7 @@ func (d *Dispatcher) append(ctx context.Context, topic string, r record.Record) 
 			return err
 		}
 		if t, ok = d.opt.Log.Topic(topic); !ok {
-			return broker.ErrUnknownTopic
+			return state.ErrUnknownTopic
 		}
 	}
 	_, err := d.opt.Log.Append(ctx, t.ID, uint32(record.PartitionOf(r.Key, t.Partitions)), []record.Record{r})

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -199,7 +200,7 @@ func TestDamagedJournals(t *testing.T) {
 			j.finds("corrupt batches s0000/wal/0000000001-")
 			b := open(t, options(j.open(), 1000))
 			defer kill(b)
-			if got := readAll(t, b); !errors.Is(got.errs["a/0"], broker.ErrCorrupt) || len(got.values) != 5 {
+			if got := readAll(t, b); !errors.Is(got.errs["a/0"], state.ErrCorrupt) || len(got.values) != 5 {
 				t.Errorf("%v", got)
 			}
 		})
@@ -419,7 +420,7 @@ func TestPlainCopies(t *testing.T) {
 			defer kill(started)
 			got := readAll(t, started)
 			for i := range 3 * values {
-				if at := fmt.Sprintf("a/0@%d", i); got.values[at] != fmt.Sprintf("value-%d", i) && !errors.Is(got.errs["a/0"], broker.ErrCorrupt) {
+				if at := fmt.Sprintf("a/0@%d", i); got.values[at] != fmt.Sprintf("value-%d", i) && !errors.Is(got.errs["a/0"], state.ErrCorrupt) {
 					t.Errorf("record %d is %q in the copy, and no error says why: %v", i, got.values[at], got.errs)
 				}
 			}

@@ -274,7 +274,7 @@ func (h *history) verdict(left bucket, r result) (wrong string, unseen bool) {
 		}
 	}
 	for name, err := range r.seen.errs {
-		if !errors.Is(err, broker.ErrCorrupt) {
+		if !errors.Is(err, state.ErrCorrupt) {
 			return fmt.Sprintf("%s: %v", name, err), false
 		}
 	}

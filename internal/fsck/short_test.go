@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -100,7 +100,7 @@ func TestFilesOfAnotherSize(t *testing.T) {
 				_, there := got.values["a/1@0"]
 				check.Equalf(t, there, c.reads, "the record is served")
 				if !c.reads {
-					check.ErrorIs(t, got.errs["a/1"], broker.ErrCorrupt)
+					check.ErrorIs(t, got.errs["a/1"], state.ErrCorrupt)
 				}
 				produce(t, b, "a", 0, "later")
 			})

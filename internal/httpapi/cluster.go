@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -108,7 +108,7 @@ func (a *API) postHandOver(w http.ResponseWriter, r *http.Request, _ *caller) er
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
 	err := a.o.Control.HandOver(ctx)
-	if errors.Is(err, broker.ErrNotLeader) {
+	if errors.Is(err, state.ErrNotLeader) {
 		// It is not forwarded: the new leader is to stay.
 		return problem.New(api.NoStandby, "this broker leads no more")
 	}

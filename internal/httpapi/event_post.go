@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -172,7 +173,7 @@ func (a *API) getEventNames(w http.ResponseWriter, r *http.Request, _ *caller) e
 	}
 	ref, ok := a.b.TopicNamed(topic)
 	if !ok {
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	select { // one sample at a time, which bounds memory and processor time
 	case a.sampling <- struct{}{}:

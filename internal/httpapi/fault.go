@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/record"
 )
@@ -35,37 +36,37 @@ var faults = []struct {
 	{auth.ErrUnknownToken, api.UnknownToken, true},
 	{auth.ErrUnknownQuota, api.UnknownQuota, true},
 	{auth.ErrQuota, api.QuotaExceeded, true},
-	{broker.ErrUnauthorized, api.Forbidden, true},
+	{state.ErrUnauthorized, api.Forbidden, true},
 	{broker.ErrInternalTopic, api.Forbidden, true},
-	{broker.ErrAuditTopic, api.Forbidden, true},
-	{broker.ErrNotAudited, api.StoreUnavailable, true},
-	{broker.ErrOutcomeUnknown, api.OutcomeUnknown, false},
-	{broker.ErrUnknownTopic, api.UnknownTopic, false},
-	{broker.ErrUnknownPartition, api.UnknownPartition, true},
-	{broker.ErrTopicExists, api.TopicExists, false},
+	{state.ErrAuditTopic, api.Forbidden, true},
+	{state.ErrNotAudited, api.StoreUnavailable, true},
+	{state.ErrOutcomeUnknown, api.OutcomeUnknown, false},
+	{state.ErrUnknownTopic, api.UnknownTopic, false},
+	{state.ErrUnknownPartition, api.UnknownPartition, true},
+	{state.ErrTopicExists, api.TopicExists, false},
 	{broker.ErrTopicInUse, api.TopicInUse, true}, // before the error that it wraps
-	{broker.ErrOffsetMismatch, api.OffsetMismatch, true},
-	{broker.ErrBeyondEnd, api.OffsetBeyondEnd, true},
-	{broker.ErrSequenceGap, api.SequenceGap, true},
-	{broker.ErrProducerFenced, api.ProducerFenced, true},
-	{broker.ErrUnknownGroup, api.UnknownGroup, true},
+	{state.ErrOffsetMismatch, api.OffsetMismatch, true},
+	{state.ErrBeyondEnd, api.OffsetBeyondEnd, true},
+	{state.ErrSequenceGap, api.SequenceGap, true},
+	{state.ErrProducerFenced, api.ProducerFenced, true},
+	{state.ErrUnknownGroup, api.UnknownGroup, true},
 	{broker.ErrGroupActive, api.GroupActive, true},
-	{broker.ErrFull, api.OverBudget, true},
+	{state.ErrFull, api.OverBudget, true},
 	{broker.ErrBelowStart, api.OffsetBelowStart, true},
-	{broker.ErrFenced, api.Fenced, true},
-	{broker.ErrNotLeader, api.NotLeader, true},
-	{broker.ErrReadOnly, api.ReadOnly, false},
+	{state.ErrFenced, api.Fenced, true},
+	{state.ErrNotLeader, api.NotLeader, true},
+	{state.ErrReadOnly, api.ReadOnly, false},
 	{broker.ErrTooLarge, api.TooLarge, true},
 	{record.ErrTooLarge, api.TooLarge, true},
 	{budget.ErrTooLarge, api.TooLarge, true},
-	{broker.ErrLevel, api.FormatLevel, true},
-	{broker.ErrNewer, api.FormatLevel, true},
+	{state.ErrLevel, api.FormatLevel, true},
+	{state.ErrNewer, api.FormatLevel, true},
 	{broker.ErrClock, api.ClockWrong, true},
-	{broker.ErrRangesFull, api.OverBudget, true}, // before the error that it wraps
-	{broker.ErrStateFull, api.StateFull, true},
-	{broker.ErrOverBudget, api.OverBudget, false},
+	{state.ErrRangesFull, api.OverBudget, true}, // before the error that it wraps
+	{state.ErrStateFull, api.StateFull, true},
+	{state.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},
-	{broker.ErrCorrupt, api.CorruptData, false},
+	{state.ErrCorrupt, api.CorruptData, false},
 	{record.ErrCorrupt, api.CorruptData, false},
 	{cluster.ErrNoStandby, api.NoStandby, true},
 	{cluster.ErrUnknownRun, api.UnknownBroker, true},
@@ -74,9 +75,9 @@ var faults = []struct {
 	{keyindex.ErrUnavailable, api.KeyIndexUnavailable, false},
 	{keyindex.ErrClosed, api.ShuttingDown, false},
 	{keyindex.ErrInvalid, api.BadRequest, true},
-	{broker.ErrInvalid, api.BadRequest, true},
+	{state.ErrInvalid, api.BadRequest, true},
 	{record.ErrInvalid, api.BadRequest, true},
-	{broker.ErrStoreUnavailable, api.StoreUnavailable, true},
+	{state.ErrStoreUnavailable, api.StoreUnavailable, true},
 	{broker.ErrClosed, api.ShuttingDown, false},
 	{os.ErrDeadlineExceeded, api.RequestTimeout, false},     // of a connection: slow body
 	{context.DeadlineExceeded, api.StoreUnavailable, false}, // with ErrNotSent: nothing was stored
@@ -100,11 +101,11 @@ func problemOf(err error) *api.Problem {
 		}
 	}
 	var (
-		mismatch *broker.OffsetMismatchError
+		mismatch *state.OffsetMismatchError
 		below    *broker.BelowStartError
 		beyond   *broker.BeyondEndError
-		fenced   *broker.FencedError
-		invalid  *broker.InvalidError
+		fenced   *state.FencedError
+		invalid  *state.InvalidError
 		batch    *record.InvalidError
 		over     *budget.OverError
 	)

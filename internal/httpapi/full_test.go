@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/test/check"
 )
 
@@ -13,7 +13,7 @@ import (
 // limit to raise.
 func TestFullState(t *testing.T) {
 	for ranges, want := range map[bool]api.Code{false: api.StateFull, true: api.OverBudget} {
-		err := &broker.StateFullError{Ranges: ranges, Max: 1 << 20}
+		err := &state.StateFullError{Ranges: ranges, Max: 1 << 20}
 		if p := problemOf(err); p.Code != want || p.Detail != err.Error() {
 			t.Errorf("ranges %v: %s %q, want %s", ranges, p.Code, p.Detail, want)
 		}

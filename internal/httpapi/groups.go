@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 )
 
@@ -56,7 +57,7 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) erro
 		if err == nil {
 			err = l.add(r.Context(), size, func() (any, error) {
 				g, err := describe(r.Context(), false)
-				if errors.Is(err, broker.ErrUnknownGroup) {
+				if errors.Is(err, state.ErrUnknownGroup) {
 					return nil, nil
 				}
 				return g, err
@@ -126,7 +127,7 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request, by *caller) er
 
 // inGroup adds the group to an error.
 func inGroup(err error, name string) error {
-	if !errors.Is(err, broker.ErrUnknownGroup) {
+	if !errors.Is(err, state.ErrUnknownGroup) {
 		return err
 	}
 	p := problem.New(api.UnknownGroup, "no group %s has committed offsets", problem.Quote(name))
@@ -178,7 +179,7 @@ func (a *API) describing(by *caller, name string, members bool) (size int64, des
 	}
 	return groupMemory(&ref) + membersMemory(&view), func(ctx context.Context, latest bool) (*api.Group, error) {
 		info, err := a.b.Group(ctx, name, latest)
-		if errors.Is(err, broker.ErrUnknownGroup) && (len(view.Members) > 0 || view.Consumers != nil) {
+		if errors.Is(err, state.ErrUnknownGroup) && (len(view.Members) > 0 || view.Consumers != nil) {
 			info, err = broker.GroupInfo{Name: name}, nil
 		}
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/sampled"
@@ -189,7 +190,7 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 	}
 	if !atLeader {
 		err := a.serve(rt, w, r, who)
-		if rt.at == here || !errors.Is(err, broker.ErrStoreUnavailable) || !a.leaderReads(rt, r) {
+		if rt.at == here || !errors.Is(err, state.ErrStoreUnavailable) || !a.leaderReads(rt, r) {
 			return err
 		}
 	}

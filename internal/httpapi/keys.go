@@ -125,7 +125,7 @@ func (k *keyed) begin(w http.ResponseWriter, r *http.Request) error {
 func (k *keyed) find() (err error) {
 	known := false
 	if k.info, known = k.a.b.TopicNamed(k.topic); !known {
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	return nil
 }

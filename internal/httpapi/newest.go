@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -142,7 +143,7 @@ func (n *newest) release() {
 func (n *newest) collect(ctx context.Context) error {
 	ref, ok := n.s.b.TopicNamed(n.Topic)
 	if !ok {
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	var failed error
 	widest := int64(math.MaxInt64) // offsets of a window; fewer if memory is short

@@ -43,7 +43,7 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request, by *caller) err
 	ref := a.b.GroupRef(name)
 	return a.writeGroup(w, groupMemory(&ref), func() (*api.Group, error) {
 		info, err := a.b.Group(r.Context(), name, latest)
-		if errors.Is(err, broker.ErrUnknownGroup) {
+		if errors.Is(err, state.ErrUnknownGroup) {
 			info.Name, err = name, nil
 		}
 		if err != nil {
@@ -84,7 +84,7 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request, by *caller) err
 		return q.Fault
 	}
 	if a.b.ReadOnly() {
-		return broker.ErrReadOnly
+		return state.ErrReadOnly
 	}
 	var body struct {
 		api.OffsetCommit

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -22,8 +23,8 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 		{Partition: 0, Summary: record.Summary{Span: 3}}, {Partition: 4, Summary: record.Summary{Span: 5}},
 	}}
 	ok := broker.Result{Base: 7, Span: 3}
-	rejected := broker.Result{Err: broker.ErrStoreUnavailable}
-	unknown := broker.Result{Err: broker.ErrOutcomeUnknown}
+	rejected := broker.Result{Err: state.ErrStoreUnavailable}
+	unknown := broker.Result{Err: state.ErrOutcomeUnknown}
 	for _, c := range []struct {
 		name   string
 		given  []broker.Result
@@ -34,7 +35,7 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 		{"rejected and stored", []broker.Result{rejected, ok}, api.OutcomeUnknown, 1},
 		{"unknown and rejected", []broker.Result{unknown, rejected}, api.OutcomeUnknown, 0},
 		{"stored and unknown", []broker.Result{ok, unknown}, api.OutcomeUnknown, 1},
-		{"rejected twice", []broker.Result{rejected, {Err: broker.ErrOverBudget}}, api.StoreUnavailable, 0},
+		{"rejected twice", []broker.Result{rejected, {Err: state.ErrOverBudget}}, api.StoreUnavailable, 0},
 		{"internal and rejected", []broker.Result{{Err: errors.New("?")}, rejected}, api.OutcomeUnknown, 0},
 	} {
 		got := problemOf(p.failed(c.given))
@@ -55,11 +56,11 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 // TestEveryBrokerErrorHasACode keeps the table complete.
 func TestEveryBrokerErrorHasACode(t *testing.T) {
 	for err, code := range map[error]api.Code{
-		broker.ErrUnknownTopic: api.UnknownTopic, broker.ErrUnknownPartition: api.UnknownPartition, broker.ErrTopicExists: api.TopicExists,
-		&broker.FencedError{Leader: "x", Epoch: 3}: api.Fenced, broker.ErrNotLeader: api.NotLeader, broker.ErrReadOnly: api.ReadOnly,
-		broker.ErrOverBudget: api.OverBudget, broker.ErrStoreUnavailable: api.StoreUnavailable, broker.ErrCorrupt: api.CorruptData,
-		broker.ErrOutcomeUnknown: api.OutcomeUnknown, broker.ErrTooLarge: api.TooLarge, &broker.InvalidError{Field: "f"}: api.BadRequest,
-		&broker.OffsetMismatchError{}: api.OffsetMismatch, &broker.BelowStartError{Offset: 1, Start: 5}: api.OffsetBelowStart,
+		state.ErrUnknownTopic: api.UnknownTopic, state.ErrUnknownPartition: api.UnknownPartition, state.ErrTopicExists: api.TopicExists,
+		&state.FencedError{Leader: "x", Epoch: 3}: api.Fenced, state.ErrNotLeader: api.NotLeader, state.ErrReadOnly: api.ReadOnly,
+		state.ErrOverBudget: api.OverBudget, state.ErrStoreUnavailable: api.StoreUnavailable, state.ErrCorrupt: api.CorruptData,
+		state.ErrOutcomeUnknown: api.OutcomeUnknown, broker.ErrTooLarge: api.TooLarge, &state.InvalidError{Field: "f"}: api.BadRequest,
+		&state.OffsetMismatchError{}: api.OffsetMismatch, &broker.BelowStartError{Offset: 1, Start: 5}: api.OffsetBelowStart,
 		broker.ErrClosed: api.ShuttingDown, broker.ErrNotSent: api.ShuttingDown, errors.New("secret detail"): api.Internal,
 	} {
 		p := problemOf(errors.Join(errors.New("wrapped"), err))
@@ -71,7 +72,7 @@ func TestEveryBrokerErrorHasACode(t *testing.T) {
 	if p := problemOf(&broker.BelowStartError{Offset: 1, Start: 5}); *p.StartOffset != 5 || *p.Offset != 1 {
 		t.Errorf("%+v", p)
 	}
-	if p := problemOf(&broker.FencedError{Leader: "x", Epoch: 3}); p.Leader != "x" || p.Epoch != 3 {
+	if p := problemOf(&state.FencedError{Leader: "x", Epoch: 3}); p.Leader != "x" || p.Epoch != 3 {
 		t.Errorf("%+v", p)
 	}
 }

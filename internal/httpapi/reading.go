@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -132,7 +133,7 @@ func (g *Reading) Confirm(r *http.Request, latest bool) error {
 func (g *Reading) resume(r *http.Request, start int64) error {
 	g.Offset = start
 	info, err := g.s.b.Group(r.Context(), g.Group, false)
-	if err != nil && !errors.Is(err, broker.ErrUnknownGroup) {
+	if err != nil && !errors.Is(err, state.ErrUnknownGroup) {
 		return err
 	}
 	for _, o := range info.Offsets {
@@ -288,7 +289,7 @@ func (g *Reading) tryValues(ctx context.Context) (*encoding.Values, error) {
 
 // lacksMemory reports whether an error may disappear when other requests release memory.
 func lacksMemory(err error) bool {
-	return errors.Is(err, budget.ErrOver) || errors.Is(err, broker.ErrOverBudget)
+	return errors.Is(err, budget.ErrOver) || errors.Is(err, state.ErrOverBudget)
 }
 
 // estimate returns the approximate memory of the requested answer; 0 if no record is available.

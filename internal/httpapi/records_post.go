@@ -108,7 +108,7 @@ func quotable(c rune) bool {
 // store reads the body with read and stores the added appends. It returns a result for each append.
 func (p *producing) store(r *http.Request, read func(*producing) error) ([]broker.Result, error) {
 	if p.a.b.ReadOnly() {
-		return nil, broker.ErrReadOnly
+		return nil, state.ErrReadOnly
 	}
 	if err := p.lookUp(); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (p *producing) lookUp() error {
 	var err error
 	p.partitions, p.settings, err = p.a.b.Resolved(p.topic)
 	switch {
-	case errors.Is(err, broker.ErrUnknownTopic):
+	case errors.Is(err, state.ErrUnknownTopic):
 		p.partitions, p.settings = 1, state.Resolve(nil)
 	case err != nil:
 		return err

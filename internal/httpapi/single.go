@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -136,7 +137,7 @@ func (p *Records) one(part *broker.FetchedPart, at RecordID) error {
 	case part.Err != nil:
 		return part.Err
 	case len(part.Chunks) == 0:
-		return broker.ErrOverBudget // the fetch omitted it
+		return state.ErrOverBudget // the fetch omitted it
 	}
 	g := p.s.New(p.Topic, at.Partition)
 	defer g.Done()

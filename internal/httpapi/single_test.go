@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -102,7 +103,7 @@ func TestRecordsInOrder(t *testing.T) {
 		t.Errorf("without time: %d done", done)
 	}
 	p = s.RecordsOf("none", encoding.Page)
-	if done, _, err := p.Collect(t.Context(), ids); done != 0 || !errors.Is(err, broker.ErrUnknownTopic) {
+	if done, _, err := p.Collect(t.Context(), ids); done != 0 || !errors.Is(err, state.ErrUnknownTopic) {
 		t.Errorf("unknown topic: %d, %v", done, err)
 	}
 	p.Memory.Release()

@@ -18,8 +18,8 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/riemann/index"
@@ -172,7 +172,7 @@ func (a *API) ready() error {
 		return problem.New(api.ShuttingDown, "the broker is stopping")
 	}
 	err := a.b.Ready()
-	if errors.Is(err, broker.ErrStoreUnavailable) {
+	if errors.Is(err, state.ErrStoreUnavailable) {
 		return problem.New(api.StoreUnavailable, "%s", storeReason(err))
 	}
 	return err

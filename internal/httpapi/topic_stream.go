@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
@@ -83,7 +84,7 @@ func (t *topicStream) confirm(ctx context.Context) error {
 	ref, ok := t.s.b.TopicNamed(t.Topic)
 	switch {
 	case !ok:
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	case ref.Partitions > topicStreamMax:
 		return problem.BadField(httpconn.ParamPartition, "%s: at most %d partitions, topic %s has %d", allPartitions, topicStreamMax, t.Topic, ref.Partitions)
 	case len(t.next) > ref.Partitions:

@@ -52,7 +52,7 @@ func (a *API) getTopics(w http.ResponseWriter, r *http.Request, by *caller) erro
 		}
 		err := l.add(r.Context(), topicBytes+int64(ref.Partitions)*partitionBytes, func() (any, error) {
 			info, err := a.b.Topic(r.Context(), ref.Name, false)
-			if errors.Is(err, broker.ErrUnknownTopic) {
+			if errors.Is(err, state.ErrUnknownTopic) {
 				return nil, nil
 			}
 			t := topicOf(&info, 0)
@@ -91,7 +91,7 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request, by *caller) error
 		return err
 	}
 	if a.b.ReadOnly() {
-		return broker.ErrReadOnly
+		return state.ErrReadOnly
 	}
 	spec, err := a.readSpec(w, r)
 	if err != nil {
@@ -107,14 +107,14 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request, by *caller) error
 	onlyNew := condition != nil && condition.Any // topics have no entity tags
 	status := http.StatusOK
 	var info broker.TopicInfo
-	err = broker.ErrUnknownTopic
+	err = state.ErrUnknownTopic
 	if !onlyNew {
 		info, err = a.updateTopic(ctx, by, name, spec)
 	}
-	if errors.Is(err, broker.ErrUnknownTopic) {
+	if errors.Is(err, state.ErrUnknownTopic) {
 		status = http.StatusCreated
 		info, err = a.createTopic(ctx, by, name, created(spec))
-		if !onlyNew && errors.Is(err, broker.ErrTopicExists) { // created concurrently
+		if !onlyNew && errors.Is(err, state.ErrTopicExists) { // created concurrently
 			status = http.StatusOK
 			info, err = a.updateTopic(ctx, by, name, spec)
 		}
@@ -183,7 +183,7 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request, by *caller) er
 		return q.Fault
 	}
 	if a.b.ReadOnly() {
-		return broker.ErrReadOnly
+		return state.ErrReadOnly
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
@@ -344,7 +344,7 @@ func (a *API) getTopicOffsets(w http.ResponseWriter, r *http.Request, _ *caller)
 	ref, ok := a.b.TopicNamed(name)
 	switch {
 	case !ok:
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	case int(only) >= ref.Partitions:
 		return UnknownPartition(name, only, ref.Partitions)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/codes"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // denials are the codes of requests without a right, by the type of resource.
@@ -144,24 +145,24 @@ var accessFaults = codes.Table{
 	{errRule, kerr.InvalidRequest},
 	{errQuota, kerr.InvalidRequest},
 	{errEntity, kerr.UnsupportedVersion}, // as in Kafka
-	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
-	{broker.ErrNotAudited, kerr.PolicyViolation},
-	{broker.ErrInvalid, kerr.InvalidRequest},
+	{state.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
+	{state.ErrNotAudited, kerr.PolicyViolation},
+	{state.ErrInvalid, kerr.InvalidRequest},
 	{auth.ErrNoPassword, kerr.ResourceNotFound},
-	{broker.ErrLevel, kerr.UnsupportedVersion},
-	{broker.ErrFenced, kerr.NotController},
-	{broker.ErrNotLeader, kerr.NotController},
-	{broker.ErrReadOnly, kerr.NotController},
+	{state.ErrLevel, kerr.UnsupportedVersion},
+	{state.ErrFenced, kerr.NotController},
+	{state.ErrNotLeader, kerr.NotController},
+	{state.ErrReadOnly, kerr.NotController},
 	{broker.ErrClosed, kerr.NotController},
-	{broker.ErrCorrupt, kerr.KafkaStorageError},
-	{broker.ErrNewer, kerr.KafkaStorageError},
-	{broker.ErrStateFull, kerr.PolicyViolation},
-	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
+	{state.ErrCorrupt, kerr.KafkaStorageError},
+	{state.ErrNewer, kerr.KafkaStorageError},
+	{state.ErrStateFull, kerr.PolicyViolation},
+	{state.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
 // accessCode is the code of an error of changing rules, passwords and quotas.
 func accessCode(err error) int16 {
-	var invalid *broker.InvalidError
+	var invalid *state.InvalidError
 	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {
 		return kerr.UnacceptableCredential.Code
 	}

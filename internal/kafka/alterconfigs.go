@@ -123,10 +123,10 @@ func (c *call) alterable(kind kmsg.ConfigResourceType, topic string, names []str
 		return errNoTopic
 	}
 	if err := state.CheckTopicName(topic); err != nil {
-		return &broker.InvalidError{Field: "topic-name", Reason: err.Error()}
+		return &state.InvalidError{Field: "topic-name", Reason: err.Error()}
 	}
 	if _, ok := c.b.TopicNamed(topic); !ok {
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAl
 	}
 	info, ok := c.b.TopicNamed(topic)
 	if !ok {
-		return "", broker.ErrUnknownTopic
+		return "", state.ErrUnknownTopic
 	}
 	has := map[string]bool{}
 	for _, p := range strings.Split(state.Resolve(info.Settings).CleanupPolicy, ",") {
@@ -196,11 +196,11 @@ func (c *call) policies(ctx context.Context, topic string, g *kmsg.IncrementalAl
 
 // changeConfigs merges settings into a topic's, unless err is set. "" means the default.
 func (c *call) changeConfigs(ctx context.Context, topic string, change map[string]string, dry bool, err error) (int16, *string) {
-	var invalid *broker.InvalidError
+	var invalid *state.InvalidError
 	switch {
 	case errors.Is(err, errNoTopic), errors.Is(err, errDuplicateConfig), errors.Is(err, errNoValue):
 		return kerr.InvalidRequest.Code, text(err)
-	case errors.Is(err, broker.ErrUnknownTopic), errors.As(err, &invalid):
+	case errors.Is(err, state.ErrUnknownTopic), errors.As(err, &invalid):
 		return codes.Topic(err), text(err)
 	case err != nil:
 		return kerr.InvalidConfig.Code, text(err)
@@ -223,7 +223,7 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 		return kerr.InvalidConfig.Code, text(err)
 	}
 	if _, ok := c.b.TopicNamed(topic); !ok {
-		return kerr.UnknownTopicOrPartition.Code, text(broker.ErrUnknownTopic)
+		return kerr.UnknownTopicOrPartition.Code, text(state.ErrUnknownTopic)
 	}
 	return none, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/codes"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -34,27 +35,27 @@ func TestAppendCodes(t *testing.T) {
 	late := fmt.Errorf("%w: %w", broker.ErrNotSent, context.DeadlineExceeded)
 	for err, want := range map[error]int16{
 		nil:                                    codes.None,
-		broker.ErrUnauthorized:                 kerr.TopicAuthorizationFailed.Code,
+		state.ErrUnauthorized:                  kerr.TopicAuthorizationFailed.Code,
 		broker.ErrInternalTopic:                kerr.TopicAuthorizationFailed.Code,
-		broker.ErrUnknownTopic:                 kerr.UnknownTopicOrPartition.Code,
-		broker.ErrUnknownPartition:             kerr.UnknownTopicOrPartition.Code,
-		broker.ErrNotLeader:                    kerr.NotLeaderForPartition.Code,
-		broker.ErrReadOnly:                     kerr.NotLeaderForPartition.Code,
+		state.ErrUnknownTopic:                  kerr.UnknownTopicOrPartition.Code,
+		state.ErrUnknownPartition:              kerr.UnknownTopicOrPartition.Code,
+		state.ErrNotLeader:                     kerr.NotLeaderForPartition.Code,
+		state.ErrReadOnly:                      kerr.NotLeaderForPartition.Code,
 		broker.ErrTooLarge:                     kerr.MessageTooLarge.Code,
-		broker.ErrCorrupt:                      kerr.KafkaStorageError.Code,
-		broker.ErrNewer:                        kerr.KafkaStorageError.Code,
-		broker.ErrInvalid:                      kerr.InvalidRecord.Code,
-		broker.ErrOutcomeUnknown:               kerr.RequestTimedOut.Code,
-		&broker.FencedError{Epoch: 7}:          kerr.NotLeaderForPartition.Code,
+		state.ErrCorrupt:                       kerr.KafkaStorageError.Code,
+		state.ErrNewer:                         kerr.KafkaStorageError.Code,
+		state.ErrInvalid:                       kerr.InvalidRecord.Code,
+		state.ErrOutcomeUnknown:                kerr.RequestTimedOut.Code,
+		&state.FencedError{Epoch: 7}:           kerr.NotLeaderForPartition.Code,
 		broker.ErrClosed:                       kerr.NotLeaderForPartition.Code,
-		broker.ErrFull:                         kerr.NotEnoughReplicas.Code,
-		&broker.StateFullError{}:               kerr.PolicyViolation.Code,
-		&broker.StateFullError{Ranges: true}:   kerr.NotEnoughReplicas.Code,
+		state.ErrFull:                          kerr.NotEnoughReplicas.Code,
+		&state.StateFullError{}:                kerr.PolicyViolation.Code,
+		&state.StateFullError{Ranges: true}:    kerr.NotEnoughReplicas.Code,
 		&budget.OverError{Wanted: 1, Limit: 2}: kerr.NotEnoughReplicas.Code,
 		late:                                   kerr.NotEnoughReplicas.Code,
-		broker.ErrStoreUnavailable:             kerr.NotEnoughReplicas.Code,
-		broker.ErrSequenceGap:                  kerr.OutOfOrderSequenceNumber.Code,
-		broker.ErrProducerFenced:               kerr.InvalidProducerEpoch.Code,
+		state.ErrStoreUnavailable:              kerr.NotEnoughReplicas.Code,
+		state.ErrSequenceGap:                   kerr.OutOfOrderSequenceNumber.Code,
+		state.ErrProducerFenced:                kerr.InvalidProducerEpoch.Code,
 		io.ErrUnexpectedEOF:                    kerr.RequestTimedOut.Code, // outcome unknown
 		context.Canceled:                       kerr.RequestTimedOut.Code,
 		&record.InvalidError{Field: record.FieldBatchBytes}: kerr.MessageTooLarge.Code,

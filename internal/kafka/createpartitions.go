@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // CreatePartitions (37), v0 to v3: adds partitions to topics, one topic after the other. Replica
@@ -47,7 +48,7 @@ func (c *call) addPartitions(ctx context.Context, t *kmsg.CreatePartitionsReques
 		return err
 	}
 	if int(t.Count) <= have {
-		return &broker.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not more than the current %d", t.Count, have)}
+		return &state.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is not more than the current %d", t.Count, have)}
 	}
 	spec := broker.TopicSpec{Partitions: int(t.Count)}
 	if dry {

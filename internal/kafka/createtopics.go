@@ -72,7 +72,7 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 		return
 	}
 	if _, there := c.b.TopicNamed(t.Topic); there {
-		fail(kerr.TopicAlreadyExists.Code, broker.ErrTopicExists)
+		fail(kerr.TopicAlreadyExists.Code, state.ErrTopicExists)
 		return
 	}
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // ElectLeaders (43), v0 to v2: ELECTION_NOT_NEEDED for each named partition, because one broker
@@ -41,7 +41,7 @@ func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (*km
 			if denied != none {
 				p.ErrorCode, p.ErrorMessage = denied, text(errDenied)
 			} else if n < 0 || int(n) >= ref.Partitions {
-				p.ErrorCode, p.ErrorMessage = kerr.UnknownTopicOrPartition.Code, text(broker.ErrUnknownPartition)
+				p.ErrorCode, p.ErrorMessage = kerr.UnknownTopicOrPartition.Code, text(state.ErrUnknownPartition)
 			}
 			out.Partitions = append(out.Partitions, p)
 		}

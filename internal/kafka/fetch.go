@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/pause"
 )
 
@@ -199,7 +200,7 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 		case err == nil:
 			f.store(got, readable)
 			return nil
-		case errors.Is(err, broker.ErrOverBudget) && time.Until(until) > overBudgetWait:
+		case errors.Is(err, state.ErrOverBudget) && time.Until(until) > overBudgetWait:
 			if pause.Wait(ctx, overBudgetWait) == nil {
 				continue
 			}

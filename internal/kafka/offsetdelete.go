@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // OffsetDelete (47), v0: for groups without members only. While a group has members, each topic is
@@ -63,7 +64,7 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (*
 				p.ErrorCode = denied
 			case errors.Is(err, broker.ErrGroupActive):
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
-			case errors.Is(err, broker.ErrUnknownGroup): // deleted with its last offset
+			case errors.Is(err, state.ErrUnknownGroup): // deleted with its last offset
 			default:
 				p.ErrorCode = codes.Group(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // OffsetFetch (9), v0 to v10: all topics of a group from v2, several groups from v8, topics by ID
@@ -176,7 +177,7 @@ func (f *offsetFetchCall) refused(r *kmsg.OffsetFetchRequestGroup, resp kmsg.Off
 // grow reserves the memory of the answer about a group.
 func (f *offsetFetchCall) grow(name string) error {
 	if f.memory == nil {
-		return broker.ErrOverBudget
+		return state.ErrOverBudget
 	}
 	held := f.groups.Size(name)
 	return f.memory.Grow(int64(held.Offsets)*elementBytes + 2*int64(held.Text))

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -91,7 +92,7 @@ func (p *produceCall) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceRespon
 		o.Partition, o.BaseOffset = t.Partitions[i].Partition, -1
 		code, err := unknown, error(nil)
 		if p.standby && (code == none || code == kerr.UnknownTopicOrPartition.Code || code == kerr.UnknownTopicID.Code) {
-			code, err = kerr.NotLeaderForPartition.Code, broker.ErrNotLeader // the topic may be new
+			code, err = kerr.NotLeaderForPartition.Code, state.ErrNotLeader // the topic may be new
 		}
 		if code == none {
 			code, err = p.partition(&ref, check, &t.Partitions[i], o)
@@ -254,7 +255,7 @@ const throttleTime = 100 * time.Millisecond
 func (p *produceCall) result(i int, r *broker.Result) {
 	o := p.at[i]
 	if r.Err != nil {
-		p.overBudget = p.overBudget || errors.Is(r.Err, broker.ErrOverBudget)
+		p.overBudget = p.overBudget || errors.Is(r.Err, state.ErrOverBudget)
 		p.fail(o, codes.Append(r.Err), r.Err)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/wake"
@@ -89,9 +90,9 @@ func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
 		}
 		data := (*buf)[:c.Size]
 		if _, err := io.ReadFull(c.Section, data); err != nil {
-			class := broker.ErrStoreUnavailable
+			class := state.ErrStoreUnavailable
 			if errors.Is(err, objstore.ErrDamaged) {
-				class = broker.ErrCorrupt
+				class = state.ErrCorrupt
 			}
 			return follow.Batches{}, fmt.Errorf("%w: read: %w", class, err)
 		}
@@ -254,7 +255,7 @@ func (l *riemannLog) Topic(name string) (record.ID, bool) {
 func (l *riemannLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record, expected int64) error {
 	r, ok := l.TopicOf(topic)
 	if !ok {
-		return broker.ErrUnknownTopic
+		return state.ErrUnknownTopic
 	}
 	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
@@ -23,7 +24,7 @@ func busyBroker(t *testing.T, dir string) {
 	n, err := Open(context.Background(), busyOptions(dir))
 	must.NoError(t, err)
 	_, err = n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}})
-	if err != nil && !errors.Is(err, broker.ErrTopicExists) {
+	if err != nil && !errors.Is(err, state.ErrTopicExists) {
 		t.Fatal(err)
 	}
 	info := must.Get(n.Topic(t.Context(), "t", false))(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -155,7 +156,7 @@ func (l *term) write(t *testing.T, part int32, quiet bool, values ...string) {
 		for i, v := range values {
 			l.acked[v] = position{part, r.Base + int64(i)}
 		}
-	case errors.Is(r.Err, broker.ErrOutcomeUnknown):
+	case errors.Is(r.Err, state.ErrOutcomeUnknown):
 		for _, v := range values {
 			l.unknown[v] = true
 		}

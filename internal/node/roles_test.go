@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -56,7 +56,7 @@ func takeOver(t *testing.T, n *Node) {
 	}
 	must(n.Confirm(t.Context()))
 	err := n.Stand(t.Context())
-	for errors.Is(err, broker.ErrNotLeader) { // the leader writes on its own account, for example packs
+	for errors.Is(err, state.ErrNotLeader) { // the leader writes on its own account, for example packs
 		must(n.Confirm(t.Context()))
 		err = n.Stand(t.Context())
 	}
@@ -136,13 +136,13 @@ func takeTurns(t *testing.T, w *turns) {
 		entity := fmt.Sprint("e", round)
 		must.NoError(t, post(t, leader, "a", entity))
 		produce(t, leader, []byte("x"))
-		if err := post(t, next, "b", entity); !errors.Is(err, broker.ErrNotLeader) && !errors.Is(err, broker.ErrUnknownTopic) {
+		if err := post(t, next, "b", entity); !errors.Is(err, state.ErrNotLeader) && !errors.Is(err, state.ErrUnknownTopic) {
 			t.Fatalf("round %d: append to a follower: %v", round, err)
 		}
 		takeOver(t, next)
 		must.NoError(t, post(t, next, "b", entity))
 		awaitFirings(t, next, round+1)
-		if err := post(t, leader, "b", entity); !errors.Is(err, broker.ErrOutcomeUnknown) && !errors.Is(err, broker.ErrFenced) && !errors.Is(err, broker.ErrNotLeader) {
+		if err := post(t, leader, "b", entity); !errors.Is(err, state.ErrOutcomeUnknown) && !errors.Is(err, state.ErrFenced) && !errors.Is(err, state.ErrNotLeader) {
 			t.Fatalf("round %d: append to a deposed leader: %v", round, err)
 		}
 		sebtest.Eventually(t, "the deposed leader follows", leader.Follows)

@@ -35,7 +35,7 @@ func (l *eventLog) Topic(name string) (trigger.Topic, bool) {
 
 func (l *eventLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {
 	_, err := l.CreateTopic(ctx, name, broker.TopicSpec{Partitions: partitions, Settings: settings})
-	if errors.Is(err, broker.ErrTopicExists) {
+	if errors.Is(err, state.ErrTopicExists) {
 		return nil
 	}
 	return err
@@ -57,7 +57,7 @@ func (l *eventLog) Position(topics ...record.ID) (follow.Position, bool) {
 func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (int64, error) {
 	r, ok := l.TopicOf(topic)
 	if !ok {
-		return 0, broker.ErrUnknownTopic
+		return 0, state.ErrUnknownTopic
 	}
 	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -96,7 +97,7 @@ func TestEventLog(t *testing.T) {
 	if l.Origin(topic.ID, 1, 1).IsZero() || !l.Leads() {
 		t.Error("the writer is unknown, or there is no leader")
 	}
-	if _, err := l.Append(t.Context(), record.NewID(), 0, []record.Record{{}}); !errors.Is(err, broker.ErrUnknownTopic) {
+	if _, err := l.Append(t.Context(), record.NewID(), 0, []record.Record{{}}); !errors.Is(err, state.ErrUnknownTopic) {
 		t.Errorf("append to an unknown topic: %v", err)
 	}
 }

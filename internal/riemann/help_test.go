@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -107,7 +108,7 @@ func (s *server) permit(o access.Operation, topic string) {
 func (s *server) values(topic string) (values []string) {
 	s.t.Helper()
 	n, err := s.b.Partitions(topic)
-	if errors.Is(err, broker.ErrUnknownTopic) {
+	if errors.Is(err, state.ErrUnknownTopic) {
 		return nil
 	}
 	for p := range n {

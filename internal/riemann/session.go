@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/sampled"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
@@ -209,7 +209,7 @@ func (c *call) answerQuery(ctx context.Context) framed.Answer {
 // deny reports a denial for the audit topic, and returns its error.
 func (c *client) deny(o access.Operation) error {
 	c.b.Denied(c.origin(), o, access.Topic, c.o.Topic)
-	return fmt.Errorf("%w: %s on topic %s", broker.ErrUnauthorized, o, c.o.Topic)
+	return fmt.Errorf("%w: %s on topic %s", state.ErrUnauthorized, o, c.o.Topic)
 }
 
 // origin describes the client in audit records, if there are any.

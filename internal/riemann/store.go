@@ -41,7 +41,7 @@ func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (Ticket
 
 // mayHelp reports whether a message that was refused with an error may be stored later.
 func mayHelp(err error) bool {
-	return errors.Is(err, budget.ErrOver) || errors.Is(err, broker.ErrOverBudget) || errors.Is(err, broker.ErrNotLeader)
+	return errors.Is(err, budget.ErrOver) || errors.Is(err, state.ErrOverBudget) || errors.Is(err, state.ErrNotLeader)
 }
 
 // holder is the memory of a message, of which that of its records is a part.
@@ -55,7 +55,7 @@ type holder interface {
 // broker refuses them at once, submit returns the error.
 func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (Ticket, error) {
 	if c.b.ReadOnly() {
-		return nil, broker.ErrReadOnly
+		return nil, state.ErrReadOnly
 	}
 	check, ok := c.who.Check(access.Write, access.Topic, c.o.Topic)
 	if !ok {
@@ -116,7 +116,7 @@ func refusedAtOnce(t Ticket) error {
 // topic returns the partitions and settings of the topic, and creates it if it does not exist.
 func (c *client) topic(ctx context.Context) (int, state.Settings, error) {
 	partitions, settings, err := c.b.Resolved(c.o.Topic)
-	if !errors.Is(err, broker.ErrUnknownTopic) || !c.b.AutoCreates() {
+	if !errors.Is(err, state.ErrUnknownTopic) || !c.b.AutoCreates() {
 		return partitions, settings, err
 	}
 	check, ok := c.who.Check(access.Create, access.Topic, c.o.Topic)
@@ -139,7 +139,7 @@ type Log interface {
 	Audits() bool           // denials have audit records
 	// Denied records a denial.
 	Denied(o audit.Origin, op access.Operation, t access.ResourceType, name string)
-	// Resolved returns the partitions and settings of a topic, or broker.ErrUnknownTopic.
+	// Resolved returns the partitions and settings of a topic, or state.ErrUnknownTopic.
 	Resolved(topic string) (partitions int, settings state.Settings, err error)
 	// EnsureTopicAs creates a topic if it does not exist.
 	EnsureTopicAs(ctx context.Context, name string, spec broker.TopicSpec) error

@@ -134,7 +134,7 @@ func (s *Server) announce() {
 
 // Run starts a broker, calls ready (which may be nil) once it accepts requests, and serves until
 // ctx ends. It then stops in order and returns nil. Otherwise it returns the reason for the end:
-// broker.ErrFenced, broker.ErrCorrupt or another error.
+// state.ErrFenced, state.ErrCorrupt or another error.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, ready func(*Server)) error {
 	s, err := Start(ctx, cfg, log)
 	if err != nil {

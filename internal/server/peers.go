@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/failpoint"
@@ -475,5 +474,5 @@ func (p *peers) close(ctx context.Context) {
 // errApart is the end of a broker that has led, when one leads that does not reach it.
 func errApart() error {
 	return fmt.Errorf("%w, which is registered in the bucket, and the two do not reach each other. %s",
-		broker.ErrFenced, cluster.ApartHint)
+		state.ErrFenced, cluster.ApartHint)
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -59,7 +59,7 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 	must.NoError(t, produce(t, connect(t, b)))
 	check.Error(t, produce(t, connect(t, a)), "a fenced broker acknowledges a record")
 	<-stopped
-	if fenced, ok := errors.AsType[*broker.FencedError](ended); !ok || fenced.Leader == "" {
+	if fenced, ok := errors.AsType[*state.FencedError](ended); !ok || fenced.Leader == "" {
 		t.Errorf("the first broker ended with %v", ended)
 	}
 	addresses, err := net.InterfaceAddrs()

@@ -11,10 +11,10 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/riemann"
 	"github.com/sebbroker/seb/internal/riemann/index"
@@ -201,7 +201,7 @@ func (s *Server) authorizeSubscriber(ctx context.Context, conn net.Conn, end fun
 		origin := who.Origin()
 		origin.Protocol, origin.From = "riemann", remote
 		s.node.Broker.Denied(origin, access.Read, access.Topic, topic)
-		return nil, fmt.Errorf("%w: %s on topic %s", broker.ErrUnauthorized, access.Read, topic)
+		return nil, fmt.Errorf("%w: %s on topic %s", state.ErrUnauthorized, access.Read, topic)
 	}
 	return who.Watch(allowed, end), nil
 }

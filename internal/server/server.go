@@ -357,7 +357,7 @@ func (s *Server) APIKey() string { return s.key }
 // the listener failed. Call Close also then; it answers waiting requests.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err returns the reason why Done is closed: broker.ErrFenced, broker.ErrCorrupt or another error;
+// Err returns the reason why Done is closed: state.ErrFenced, state.ErrCorrupt or another error;
 // nil before.
 func (s *Server) Err() error {
 	select {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -55,7 +54,7 @@ func (c *damageCase) judge(img *image, as role, r result) verdict {
 		return verdict{outcome: refused}
 	}
 	for _, err := range r.errs {
-		if !errors.Is(err, broker.ErrUnknownTopic) { // the slot that created it is lost
+		if !errors.Is(err, state.ErrUnknownTopic) { // the slot that created it is lost
 			return fault("a leader refuses records", "%v", err)
 		}
 	}
@@ -70,7 +69,7 @@ func (c *damageCase) judge(img *image, as role, r result) verdict {
 		}
 	}
 	for at, err := range r.seen.errs {
-		if !errors.Is(err, broker.ErrCorrupt) {
+		if !errors.Is(err, state.ErrCorrupt) {
 			return fault("a failed read without the name of the damage", "%s: %v", at, err)
 		}
 	}
@@ -204,7 +203,7 @@ func (c *damageCase) judgeRecovered(img *image, as role, r result, kept *state.P
 		return fault("an offset is given twice after a recovery", "%s: %d, and %d was the next", name, got, next)
 	}
 	for _, err := range r.errs {
-		if !errors.Is(err, broker.ErrUnknownTopic) { // the slot that created it is lost
+		if !errors.Is(err, state.ErrUnknownTopic) { // the slot that created it is lost
 			return fault("a leader refuses records after a recovery", "%v", err)
 		}
 	}

@@ -88,13 +88,13 @@ func (f *frontend) Resolved(topic string) (partitions int, settings state.Settin
 			return t.Partitions.Len(), state.Resolve(t.Settings), nil
 		}
 	}
-	return 0, settings, broker.ErrUnknownTopic
+	return 0, settings, state.ErrUnknownTopic
 }
 
 // EnsureTopicAs creates a topic with the number of partitions that the run needs.
 func (f *frontend) EnsureTopicAs(ctx context.Context, name string, spec broker.TopicSpec) error {
 	if f.r.core.Role() != core.RoleLeader {
-		return broker.ErrNotLeader
+		return state.ErrNotLeader
 	}
 	settings, err := state.CheckSettings(spec.Settings)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *frontend) EnsureTopicAs(ctx context.Context, name string, spec broker.T
 	f.submit(o)
 	t.until(func() bool { return o.outcome != waiting })
 	if _, _, err := f.Resolved(name); err != nil {
-		return broker.ErrOutcomeUnknown
+		return state.ErrOutcomeUnknown
 	}
 	return nil
 }
@@ -123,12 +123,12 @@ func (f *frontend) Submit(_ context.Context, appends []broker.Append) riemann.Ti
 	for i := range appends {
 		a, res := &appends[i], &t.results[i]
 		if f.r.core.Role() != core.RoleLeader {
-			res.Err = broker.ErrNotLeader
+			res.Err = state.ErrNotLeader
 			a.Release()
 			t.answered()
 			continue
 		}
-		res.Err = broker.ErrOutcomeUnknown
+		res.Err = state.ErrOutcomeUnknown
 		o := &op{key: partKey{a.Topic, uint32(a.Partition)}, expected: a.ExpectedOffset, check: a.Check, data: a.Data, sum: a.Summary}
 		var rec record.Reader
 		for rec.Reset(a.Data, 0); rec.Next(); {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
@@ -185,7 +186,7 @@ func consume(ctx context.Context, t *testing.T, n *node.Node) (records int64) {
 		switch {
 		case ctx.Err() != nil:
 			return at
-		case errors.Is(err, broker.ErrOverBudget):
+		case errors.Is(err, state.ErrOverBudget):
 			continue
 		case err != nil:
 			t.Error(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/group"
@@ -74,7 +75,7 @@ func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *
 	}
 	l := &life{t: t, b: b, c: coordinator.Open(context.Background(), o)}
 	t.Cleanup(l.kill)
-	if err := b.EnsureTopic(t.Context(), "t"); err != nil && !errors.Is(err, broker.ErrReadOnly) {
+	if err := b.EnsureTopic(t.Context(), "t"); err != nil && !errors.Is(err, state.ErrReadOnly) {
 		t.Fatal(err)
 	}
 	return l
@@ -127,9 +128,9 @@ func (l *life) commit(r *group.Caller, offset int64) group.Code {
 	switch {
 	case code != group.OK || errs[0] == nil:
 		return code
-	case errors.Is(errs[0], broker.ErrOutcomeUnknown):
+	case errors.Is(errs[0], state.ErrOutcomeUnknown):
 		return group.RequestTimedOut
-	case errors.Is(errs[0], broker.ErrFenced), errors.Is(errs[0], broker.ErrClosed):
+	case errors.Is(errs[0], state.ErrFenced), errors.Is(errs[0], broker.ErrClosed):
 		return group.NotCoordinator
 	}
 	l.t.Fatal(errs[0])
@@ -180,12 +181,12 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for _, bad := range []string{"", "g\n"} {
-		must.ErrorIs(t, l.c.CommitOffsets(ctx, bad, []broker.OffsetCommit{{Topic: "t", Offset: 9}})[0], broker.ErrInvalid)
+		must.ErrorIs(t, l.c.CommitOffsets(ctx, bad, []broker.OffsetCommit{{Topic: "t", Offset: 9}})[0], state.ErrInvalid)
 	}
 	if err := l.c.DeleteOffset(ctx, "g", "t", 0); err != nil || l.committed() != -1 {
 		t.Fatal(err)
 	}
-	must.ErrorIs(t, l.c.DeleteGroup(ctx, "g"), broker.ErrUnknownGroup)
+	must.ErrorIs(t, l.c.DeleteGroup(ctx, "g"), state.ErrUnknownGroup)
 	if v, code := l.c.Describe("g"); v.State != group.Dead || code != group.OK || l.used() != 0 {
 		t.Fatalf("deleted group: %+v, code %d, %d bytes", v, code, l.used())
 	}
@@ -249,7 +250,7 @@ func TestTheNextGenerationWaitsForCommits(t *testing.T) {
 	sebtest.Eventually(t, "the deletion is admitted", func() bool { return l.used() > 0 })
 	fresh := l.c.Join(request(""))
 	cancel()
-	must.ErrorIs(t, soon(t, gone), broker.ErrOutcomeUnknown)
+	must.ErrorIs(t, soon(t, gone), state.ErrOutcomeUnknown)
 	select {
 	case a := <-fresh:
 		t.Fatalf("%+v before the deletion is settled", a)
@@ -302,11 +303,11 @@ func TestTwoCoordinatorsAlive(t *testing.T) {
 		_, leave := old.c.Leave("g", nil)
 		_, list := old.c.List()
 		_, described := old.c.Describe("g")
-		must.ErrorIs(t, check.Err(old.c.Offsets(t.Context(), "g")), broker.ErrFenced)
+		must.ErrorIs(t, check.Err(old.c.Offsets(t.Context(), "g")), state.ErrFenced)
 		for _, code := range []group.Code{j.Code, sync.Code, leave, list, described, old.c.Heartbeat(caller(members[i])), old.c.Ready()} {
 			must.Equal(t, code, group.NotCoordinator)
 		}
-		must.ErrorIs(t, old.c.DeleteGroup(t.Context(), "g"), broker.ErrFenced)
+		must.ErrorIs(t, old.c.DeleteGroup(t.Context(), "g"), state.ErrFenced)
 	}
 }
 
@@ -353,7 +354,7 @@ func TestAFollowerCoordinatesNothing(t *testing.T) {
 	must.Equalf(t, c.Ready(), group.NotCoordinator, "code")
 	_, offsets := c.Offsets(t.Context(), "g")
 	for _, err := range []error{c.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t"}})[0], offsets} {
-		must.ErrorIs(t, err, broker.ErrReadOnly)
+		must.ErrorIs(t, err, state.ErrReadOnly)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // Commit admits a commit of offsets by the group's rules for the caller, and queues it. The
@@ -64,13 +65,13 @@ func (c *Coordinator) endCommit(term *group.Core, group string, admitted uint64)
 
 // Offsets returns the committed offsets of a group, confirmed as broker.Group promises. A group
 // without offsets is no error. Errors: those of broker.Group; if this broker does not coordinate
-// groups, broker.ErrNotLeader, broker.ErrReadOnly or the error that stopped the broker.
+// groups, state.ErrNotLeader, state.ErrReadOnly or the error that stopped the broker.
 func (c *Coordinator) Offsets(ctx context.Context, groupID string) (broker.GroupInfo, error) {
 	if c.Ready() != group.OK {
 		return broker.GroupInfo{}, c.unavailable()
 	}
 	info, err := c.b.Group(ctx, groupID, true)
-	if errors.Is(err, broker.ErrUnknownGroup) {
+	if errors.Is(err, state.ErrUnknownGroup) {
 		return broker.GroupInfo{Name: groupID}, nil
 	}
 	return info, err
@@ -85,9 +86,9 @@ func (c *Coordinator) unavailable() error {
 		return err
 	}
 	if c.b.ReadOnly() {
-		return broker.ErrReadOnly
+		return state.ErrReadOnly
 	}
-	return broker.ErrNotLeader
+	return state.ErrNotLeader
 }
 
 // CommitOffsets is broker.CommitOffsets for callers that are no members. While the group has
@@ -109,7 +110,7 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits
 	case group.CoordinatorNotAvailable:
 		errs := make([]error, len(commits))
 		for i := range errs {
-			errs[i] = broker.ErrOverBudget
+			errs[i] = state.ErrOverBudget
 		}
 		return errs
 	}
@@ -173,7 +174,7 @@ func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx co
 	case group.NonEmptyGroup:
 		return broker.ErrGroupActive
 	case group.CoordinatorNotAvailable:
-		return broker.ErrOverBudget
+		return state.ErrOverBudget
 	default:
 		return do(ctx)
 	}
@@ -181,6 +182,6 @@ func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx co
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return broker.ErrOutcomeUnknown
+		return state.ErrOutcomeUnknown
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -31,7 +32,7 @@ func TestGroupsEndWithTheTerm(t *testing.T) {
 	must.Equal(t, l.commit(caller(a), 3), group.OK)
 	parked := l.c.Join(request("")) // waits until the first member joins again
 	other := open(t, store, nil)
-	must.ErrorIsf(t, b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "t", Offset: 1}})[0], broker.ErrOutcomeUnknown, "commit of a deposed leader")
+	must.ErrorIsf(t, b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "t", Offset: 1}})[0], state.ErrOutcomeUnknown, "commit of a deposed leader")
 	if got := soon(t, parked); got.Code != group.NotCoordinator {
 		t.Fatalf("parked join: %+v", got)
 	}

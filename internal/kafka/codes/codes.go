@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -30,27 +31,27 @@ type Table []struct {
 // An unknown outcome is REQUEST_TIMED_OUT, after which an idempotent producer sends the same batch
 // again.
 var appendFaults = Table{
-	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
+	{state.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrInternalTopic, kerr.TopicAuthorizationFailed},
-	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
-	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
-	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
-	{broker.ErrSequenceGap, kerr.OutOfOrderSequenceNumber},
-	{broker.ErrProducerFenced, kerr.InvalidProducerEpoch},
-	{broker.ErrFenced, kerr.NotLeaderForPartition},
-	{broker.ErrNotLeader, kerr.NotLeaderForPartition},
-	{broker.ErrReadOnly, kerr.NotLeaderForPartition},
+	{state.ErrOutcomeUnknown, kerr.RequestTimedOut},
+	{state.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{state.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{state.ErrSequenceGap, kerr.OutOfOrderSequenceNumber},
+	{state.ErrProducerFenced, kerr.InvalidProducerEpoch},
+	{state.ErrFenced, kerr.NotLeaderForPartition},
+	{state.ErrNotLeader, kerr.NotLeaderForPartition},
+	{state.ErrReadOnly, kerr.NotLeaderForPartition},
 	{broker.ErrClosed, kerr.NotLeaderForPartition},
 	{broker.ErrTooLarge, kerr.MessageTooLarge},
 	{record.ErrTooLarge, kerr.MessageTooLarge},
-	{broker.ErrOverBudget, kerr.NotEnoughReplicas}, // includes a temporary ErrStateFull
-	{broker.ErrStateFull, kerr.PolicyViolation},
+	{state.ErrOverBudget, kerr.NotEnoughReplicas}, // includes a temporary ErrStateFull
+	{state.ErrStateFull, kerr.PolicyViolation},
 	{budget.ErrOver, kerr.NotEnoughReplicas},
-	{broker.ErrStoreUnavailable, kerr.NotEnoughReplicas},
+	{state.ErrStoreUnavailable, kerr.NotEnoughReplicas},
 	{broker.ErrNotSent, kerr.NotEnoughReplicas},
-	{broker.ErrCorrupt, kerr.KafkaStorageError},
-	{broker.ErrNewer, kerr.KafkaStorageError},
-	{broker.ErrInvalid, kerr.InvalidRecord},
+	{state.ErrCorrupt, kerr.KafkaStorageError},
+	{state.ErrNewer, kerr.KafkaStorageError},
+	{state.ErrInvalid, kerr.InvalidRecord},
 }
 
 // Append is the code of an append error. An error that is not in the table means that the
@@ -85,21 +86,21 @@ func batchCode(e *record.InvalidError) int16 {
 
 // readFaults lists the errors of reading records and offsets.
 var readFaults = Table{
-	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
-	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
-	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{state.ErrUnauthorized, kerr.TopicAuthorizationFailed},
+	{state.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{state.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{broker.ErrBelowStart, kerr.OffsetOutOfRange},
-	{broker.ErrBeyondEnd, kerr.OffsetOutOfRange},
-	{broker.ErrFenced, kerr.NotLeaderForPartition},
-	{broker.ErrNotLeader, kerr.NotLeaderForPartition},
-	{broker.ErrReadOnly, kerr.NotLeaderForPartition},
+	{state.ErrBeyondEnd, kerr.OffsetOutOfRange},
+	{state.ErrFenced, kerr.NotLeaderForPartition},
+	{state.ErrNotLeader, kerr.NotLeaderForPartition},
+	{state.ErrReadOnly, kerr.NotLeaderForPartition},
 	{broker.ErrClosed, kerr.NotLeaderForPartition},
-	{broker.ErrCorrupt, kerr.KafkaStorageError},
-	{broker.ErrNewer, kerr.KafkaStorageError},
+	{state.ErrCorrupt, kerr.KafkaStorageError},
+	{state.ErrNewer, kerr.KafkaStorageError},
 	{record.ErrCorrupt, kerr.KafkaStorageError},
 	{record.ErrTooLarge, kerr.KafkaStorageError},
-	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
-	{broker.ErrInvalid, kerr.InvalidRequest},
+	{state.ErrOutcomeUnknown, kerr.RequestTimedOut},
+	{state.ErrInvalid, kerr.InvalidRequest},
 	{context.Canceled, kerr.NotLeaderForPartition}, // the server stops
 }
 
@@ -108,27 +109,27 @@ func Read(err error) int16 { return readFaults.Find(err, kerr.RequestTimedOut.Co
 
 // topicFaults lists the errors of changing topics.
 var topicFaults = Table{
-	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
-	{broker.ErrNotAudited, kerr.PolicyViolation},
-	{broker.ErrAuditTopic, kerr.PolicyViolation},
-	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{state.ErrUnauthorized, kerr.TopicAuthorizationFailed},
+	{state.ErrNotAudited, kerr.PolicyViolation},
+	{state.ErrAuditTopic, kerr.PolicyViolation},
+	{state.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrInternalTopic, kerr.UnknownTopicOrPartition}, // no record creates it
-	{broker.ErrTopicExists, kerr.TopicAlreadyExists},
+	{state.ErrTopicExists, kerr.TopicAlreadyExists},
 	{broker.ErrTopicInUse, kerr.TopicDeletionDisabled},
-	{broker.ErrFenced, kerr.NotController},
-	{broker.ErrNotLeader, kerr.NotController},
-	{broker.ErrReadOnly, kerr.NotController},
+	{state.ErrFenced, kerr.NotController},
+	{state.ErrNotLeader, kerr.NotController},
+	{state.ErrReadOnly, kerr.NotController},
 	{broker.ErrClosed, kerr.NotController},
-	{broker.ErrCorrupt, kerr.KafkaStorageError},
-	{broker.ErrNewer, kerr.KafkaStorageError},
-	{broker.ErrStateFull, kerr.PolicyViolation},
-	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
+	{state.ErrCorrupt, kerr.KafkaStorageError},
+	{state.ErrNewer, kerr.KafkaStorageError},
+	{state.ErrStateFull, kerr.PolicyViolation},
+	{state.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
 // Topic is the code of an error of changing a topic. An error that is not in the table means
 // that the outcome is unknown.
 func Topic(err error) int16 {
-	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*state.InvalidError](err); ok {
 		switch invalid.Field {
 		case "topic-name":
 			return kerr.InvalidTopicException.Code
@@ -145,25 +146,25 @@ func Topic(err error) int16 {
 // groupFaults lists the errors of changing and reading a group's offsets. Other errors are
 // COORDINATOR_NOT_AVAILABLE, after which clients find the coordinator and retry.
 var groupFaults = Table{
-	{broker.ErrUnauthorized, kerr.GroupAuthorizationFailed},
-	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
-	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
-	{broker.ErrUnknownGroup, kerr.GroupIDNotFound},
+	{state.ErrUnauthorized, kerr.GroupAuthorizationFailed},
+	{state.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{state.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{state.ErrUnknownGroup, kerr.GroupIDNotFound},
 	{broker.ErrGroupActive, kerr.NonEmptyGroup},
-	{broker.ErrFull, kerr.InvalidCommitOffsetSize}, // a retry does not help
-	{broker.ErrStateFull, kerr.InvalidCommitOffsetSize},
-	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
+	{state.ErrFull, kerr.InvalidCommitOffsetSize}, // a retry does not help
+	{state.ErrStateFull, kerr.InvalidCommitOffsetSize},
+	{state.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrNotSent, kerr.RequestTimedOut},
-	{broker.ErrFenced, kerr.NotCoordinator},
-	{broker.ErrNotLeader, kerr.NotCoordinator},
-	{broker.ErrReadOnly, kerr.NotCoordinator},
+	{state.ErrFenced, kerr.NotCoordinator},
+	{state.ErrNotLeader, kerr.NotCoordinator},
+	{state.ErrReadOnly, kerr.NotCoordinator},
 	{broker.ErrClosed, kerr.NotCoordinator},
 	{context.Canceled, kerr.NotCoordinator}, // the server stops, or the client is gone
 }
 
 // Group is the code of a broker error about a group.
 func Group(err error) int16 {
-	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*state.InvalidError](err); ok {
 		switch invalid.Field {
 		case "group":
 			return kerr.InvalidGroupID.Code
