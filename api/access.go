@@ -4,36 +4,62 @@ import "time"
 
 // TokenSpec is the body of POST /tokens: a token and what it may do.
 type TokenSpec struct {
-	ID string `json:"id,omitempty"` // a-z 0-9 . -; absent: the broker makes one
-	// Expires is when the token ends; absent: with the token that creates it.
+	// Letters a-z, digits, dots and hyphens; absent - the broker makes one.
+	//openapi:maxLength 64
+	//openapi:minLength 1
+	//openapi:pattern '^[a-z0-9.-]+$'
+	ID string `json:"id,omitempty"`
+	// End of the token; absent: that of the token which creates it.
 	Expires time.Time `json:"expires_at,omitzero"`
-	// Preset is a common set of rights: viewer reads topics, groups, triggers and metrics, and changes
-	// nothing; operator also writes, resets groups and manages topics and triggers.
+	// viewer reads topics, groups, triggers and metrics, and changes nothing; operator also writes,
+	// resets groups and manages topics and triggers. Other rights of the body are added.
+	//openapi:enum [viewer, operator]
 	Preset string `json:"preset,omitempty"`
 	Scopes
-	Rules []Rule `json:"rules,omitempty"` // in addition to preset and scopes; their principal is the token
+	// Rights in addition to `preset` and the lists; their principal is the token.
+	Rules []Rule `json:"rules,omitempty"`
 }
 
 // Scopes are common sets of rules. Each is a list of patterns: a name; the beginning of names and
 // *; or * for every name. Only its exact name matches a topic of Seb itself, such as firings.
 type Scopes struct {
-	Read     []string `json:"read,omitempty"`     // topics
-	Write    []string `json:"write,omitempty"`    // topics
-	Admin    []string `json:"admin,omitempty"`    // topics to create, change, trim and delete
-	Groups   []string `json:"groups,omitempty"`   // consumer groups
-	Triggers []string `json:"triggers,omitempty"` // IDs of triggers
+	// Topics.
+	//openapi:schema PatternList
+	Read []string `json:"read,omitempty"`
+	// Topics.
+	//openapi:schema PatternList
+	Write []string `json:"write,omitempty"`
+	// Topics to create, change, trim and delete.
+	//openapi:schema PatternList
+	Admin []string `json:"admin,omitempty"`
+	// Consumer groups.
+	//openapi:schema PatternList
+	Groups []string `json:"groups,omitempty"`
+	// IDs of triggers.
+	//openapi:schema PatternList
+	Triggers []string `json:"triggers,omitempty"`
 	Metrics  bool     `json:"metrics,omitempty"`
-	Cluster  bool     `json:"cluster,omitempty"` // tokens, rules, quotas, format level, log time
+	Cluster  bool     `json:"cluster,omitempty"` // Tokens, rules, quotas, format level, log time.
 }
 
 // Rule allows or denies a principal an operation. A denial overrides all permissions.
+//
+//openapi:required [resource, pattern, operation]
 type Rule struct {
-	Principal string `json:"principal"` // the ID of a token, the name of a user, or * for all
-	Resource  string `json:"resource"`  // topic, group, trigger, cluster, metrics or transactional-id
-	Pattern   string `json:"pattern"`   // as in Scopes; the cluster is kafka-cluster, the metrics metrics
-	Operation string `json:"operation"` // all, read, write, create, delete, alter, describe, ...
+	// The ID of a token, the name of a user, or * for all.
+	//openapi:schema PrincipalText
+	Principal string `json:"principal"`
+	//openapi:schema ResourceKind
+	Resource string `json:"resource"`
+	// The cluster has the name kafka-cluster, the metrics the name metrics.
+	//openapi:schema PatternText
+	Pattern string `json:"pattern"`
+	//openapi:schema OperationName
+	Operation string `json:"operation"`
 	Deny      bool   `json:"deny,omitempty"`
-	Host      string `json:"host,omitempty"` // an IP address; absent: every client address
+	// An IP address of clients; absent: every address.
+	//openapi:maxLength 64
+	Host string `json:"host,omitempty"`
 }
 
 // Rules is the body of POST /acls, and the answer to GET, POST and DELETE /acls.
@@ -44,12 +70,22 @@ type Rules struct {
 // Quota is the body and the answer of PUT /quotas/{id}: the limits of a principal per second on one
 // broker. An absent limit is no limit; a quota has at least one.
 type Quota struct {
-	// Principal is the ID of a token, the name of a user, or * for all without a quota of their own.
-	// In a request the path names it.
-	Principal    string `json:"principal,omitempty"`
-	ProduceBytes int64  `json:"produce_bytes,omitempty"` // of requests with a body
-	FetchBytes   int64  `json:"fetch_bytes,omitempty"`   // of answers to reads
-	Requests     int64  `json:"requests,omitempty"`
+	// The ID of a token, the name of a user, or * for all without a quota of their own. In a request
+	// the path names it.
+	//openapi:schema PrincipalText
+	Principal string `json:"principal,omitempty"`
+	// Bytes of requests with a body.
+	//openapi:maximum 1099511627776
+	//openapi:minimum 0
+	ProduceBytes int64 `json:"produce_bytes,omitempty"`
+	// Bytes of answers to reads.
+	//openapi:maximum 1099511627776
+	//openapi:minimum 0
+	FetchBytes int64 `json:"fetch_bytes,omitempty"`
+	// Requests.
+	//openapi:maximum 1099511627776
+	//openapi:minimum 0
+	Requests int64 `json:"requests,omitempty"`
 }
 
 // Quotas is the answer to GET /quotas, sorted by principal.
@@ -59,28 +95,34 @@ type Quotas struct {
 
 // Token is a principal: a token, or a user with a password. It does not contain the secret.
 type Token struct {
-	ID      string        `json:"id"`
-	Issuer  string        `json:"issuer"` // the token that created it; seb is the root key
-	Created time.Time     `json:"created_at"`
-	Expires time.Time     `json:"expires_at,omitzero"`
-	Used    time.Time     `json:"last_used_at,omitzero"`
-	Secrets []TokenSecret `json:"secrets"` // the newest first; two while one replaces the other
-	Rules   []Rule        `json:"rules"`   // those that name the token
+	ID string `json:"id"`
+	// The token that created it; seb is the root key.
+	Issuer  string    `json:"issuer"`
+	Created time.Time `json:"created_at"`
+	Expires time.Time `json:"expires_at,omitzero"`
+	Used    time.Time `json:"last_used_at,omitzero"`
+	// The newest first; two while one replaces the other.
+	Secrets []TokenSecret `json:"secrets"`
+	// Those that name the token.
+	Rules []Rule `json:"rules"`
 }
 
 // TokenSecret is one valid secret of a Token.
 type TokenSecret struct {
-	Kind    string    `json:"kind"` // token or password
+	//openapi:enum [token, password]
+	Kind    string    `json:"kind"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at,omitzero"`
-	Used    time.Time `json:"last_used_at,omitzero"` // to the hour after a restart
+	// To the hour after a restart.
+	Used time.Time `json:"last_used_at,omitzero"`
 }
 
 // TokenCreated is the answer to POST /tokens and POST /tokens/{id}/rotate.
 type TokenCreated struct {
 	Token
-	Secret string `json:"token"`          // the key for requests; the broker does not store it
-	Hint   string `json:"hint,omitempty"` // advice, with the first token of a bucket
+	// The key for requests. The broker does not store it.
+	Secret string `json:"token"`
+	Hint   string `json:"hint,omitempty"` // Advice, with the first token of a bucket.
 }
 
 // Tokens is the answer to GET /tokens, sorted by ID.

@@ -18,19 +18,22 @@ type OffsetCommit struct {
 }
 
 // OffsetCommits is the body of PUT /offsets for several partitions.
+//
+//openapi:additionalProperties false
 type OffsetCommits struct {
+	//openapi:items {$ref: '#/components/schemas/OffsetEntry'}
+	//openapi:minItems 1
 	Offsets []OffsetCommit `json:"offsets"`
 }
 
-// OffsetResult is the outcome of one OffsetCommit. An empty Code means that it is durable.
+// OffsetResult is the outcome of one OffsetCommit. Without `code` the offset is durable.
 type OffsetResult struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	Code      Code   `json:"code,omitempty"`
 	Detail    string `json:"detail,omitempty"`
-	// Committed is the group's actual committed offset, for offset_mismatch; -1 means none.
-	Committed *int64 `json:"committed_offset,omitempty"`
+	Committed *int64 `json:"committed_offset,omitempty"` // The actual committed offset; -1: none.
 }
 
 // OffsetResults is the answer to PUT /offsets, in the order of the request.
@@ -42,22 +45,25 @@ type OffsetResults struct {
 // Group has the committed offsets of a consumer group, by topic and partition.
 type Group struct {
 	Name    string        `json:"group"`
-	Lag     int64         `json:"lag"` // sum over all offsets
-	Offsets []GroupOffset `json:"offsets"`
+	Lag     int64         `json:"lag"`     // Sum over all offsets.
+	Offsets []GroupOffset `json:"offsets"` // By topic and partition.
 
-	// State and Members are there only if they were requested. State is Empty, PreparingRebalance,
-	// CompletingRebalance, Stable or Reconciling, as in Kafka.
-	State   string        `json:"state,omitempty"`
-	Members []GroupMember `json:"members,omitzero"` // by time of joining
+	// Only with `members=true`.
+	//openapi:enum [Empty, PreparingRebalance, CompletingRebalance, Stable, Reconciling]
+	State string `json:"state,omitempty"`
+	// By time of joining; only with `members=true`.
+	Members []GroupMember `json:"members,omitzero"`
 }
 
 // GroupMember is a member of a consumer group. Assigned names only topics that the client may
 // describe. In the classic protocol it is empty unless the group is Stable.
 type GroupMember struct {
-	ID       string            `json:"member"`
-	Instance string            `json:"instance,omitempty"` // of a static member
-	ClientID string            `json:"client_id"`
-	Host     string            `json:"host"`
+	ID       string `json:"member"`             // ID of the member.
+	Instance string `json:"instance,omitempty"` // `group.instance.id` of a static member.
+	ClientID string `json:"client_id"`
+	Host     string `json:"host"`
+	// Assigned partitions of the topics that the client may describe. In the classic protocol it is
+	// empty unless the group is `Stable`.
 	Assigned []TopicPartitions `json:"assigned"`
 }
 
@@ -67,16 +73,18 @@ type TopicPartitions struct {
 	Partitions []int32 `json:"partitions"`
 }
 
-// GroupOffset is a group's committed offset in one partition. Offsets [Start, Next) can be read.
+// GroupOffset is a group's committed offset in one partition. Offsets from `start_offset` to before
+// `next_offset` can be read.
 type GroupOffset struct {
 	Topic     string    `json:"topic"`
 	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"` // next offset to read
+	Offset    int64     `json:"offset"` // Offset of the next record to read.
 	Metadata  string    `json:"metadata,omitempty"`
 	Committed time.Time `json:"committed_at"`
 	Start     int64     `json:"start_offset"`
 	Next      int64     `json:"next_offset"`
-	Lag       int64     `json:"lag"` // number of offsets left to read
+	// Number of offsets to read; after compaction an upper bound of the records.
+	Lag int64 `json:"lag"`
 }
 
 // Groups is the answer to GET /groups, sorted by name.

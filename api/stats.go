@@ -4,41 +4,48 @@ import "time"
 
 // Stats is the answer to GET /stats: figures of the last hours at a fixed step.
 type Stats struct {
-	Window      string                 `json:"window"`           // 1h, 6h or 24h
-	Reason      string                 `json:"reason,omitempty"` // why the broker keeps no series
+	//openapi:enum ['1h', '6h', '24h']
+	Window      string                 `json:"window"`
+	Reason      string                 `json:"reason,omitempty"` // Why the broker keeps no series.
 	StepSeconds int                    `json:"step_seconds"`
-	Times       []int64                `json:"times"` // Unix seconds
-	Series      map[string]StatsSeries `json:"series"`
+	Times       []int64                `json:"times"`  // Unix time of each value, in seconds.
+	Series      map[string]StatsSeries `json:"series"` // By name.
 }
 
-// StatsSeries has a value for each of the Times. It is null if the broker did not run, or had
-// nothing to measure. A rate or a quantile covers the step before its time.
+// StatsSeries has a value for each of the times of the answer.
 type StatsSeries struct {
-	Unit   string     `json:"unit"`
+	Unit string `json:"unit"`
+	// For each of the times; null if the broker did not run, or had nothing to measure. A rate or a
+	// quantile covers the step before its time.
+	//openapi:items {nullable: true}
 	Values []*float64 `json:"values"`
 }
 
 // Latency is the answer to GET /latency: how long acknowledgements and PUTs took. Durations have
 // three significant digits.
 type Latency struct {
-	Window string    `json:"window"`           // 1h or start
-	Since  time.Time `json:"since,omitzero"`   // no value is older
-	Reason string    `json:"reason,omitempty"` // why there are no values
-	// Acks are the times from the oldest append of each commit object to its acknowledgement.
+	//openapi:enum ['1h', start]
+	Window string    `json:"window"`
+	Since  time.Time `json:"since,omitzero"`   // No value is older.
+	Reason string    `json:"reason,omitempty"` // Why there are no values.
+	// From the oldest append of each commit object to its acknowledgement.
 	Acks LatencyCurve `json:"acks"`
-	Puts LatencyCurve `json:"puts"` // of each commit object
+	// Of each commit object.
+	Puts LatencyCurve `json:"puts"`
 }
 
-// LatencyCurve is a distribution of durations in seconds.
+// LatencyCurve is a distribution of durations in seconds. Each commit object has one value: the
+// time of its PUT, or from its oldest append to the acknowledgement.
 type LatencyCurve struct {
-	Count       int64          `json:"count"`
-	Max         float64        `json:"max"`
-	Percentiles []LatencyPoint `json:"percentiles"` // 0 to 99.999; empty without values
+	Count int64   `json:"count"`
+	Max   float64 `json:"max"` // In seconds.
+	// Ascending from 0 to 99.999; empty without values.
+	Percentiles []LatencyPoint `json:"percentiles"`
 }
 
-// LatencyPoint is one percentile: Count of the values took at most Seconds.
+// LatencyPoint is one percentile.
 type LatencyPoint struct {
 	Percentile float64 `json:"percentile"`
 	Seconds    float64 `json:"seconds"`
-	Count      int64   `json:"count"`
+	Count      int64   `json:"count"` // How many values took at most that.
 }

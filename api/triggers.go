@@ -23,14 +23,18 @@ type TriggerSpec struct {
 	KeepDeliver bool `json:"keep_deliver,omitempty"`
 }
 
-// TriggerCheck is the answer to POST /triggers/check.
+// TriggerCheck is the answer to POST /triggers/check. Without faults, `PUT /triggers/{id}` would
+// take the definition.
 type TriggerCheck struct {
-	Faults []TriggerFault `json:"faults"` // empty: PUT would take the definition
+	// Empty: PUT would take the definition.
+	Faults []TriggerFault `json:"faults"`
 }
 
 // TriggerFault is a reason for which a definition is not valid.
 type TriggerFault struct {
-	Field  string `json:"field"` // such as id, expr or deliver.url
+	// Member of the definition, or `id`.
+	//openapi:example deliver.url
+	Field  string `json:"field"`
 	Detail string `json:"detail"`
 }
 
@@ -38,72 +42,81 @@ type TriggerFault struct {
 // are masked.
 type Trigger struct {
 	ID      string `json:"id"`
-	Version int    `json:"version"`
-	// Tag names the stored definition, for If-Match. Every stored change has another one, also one that
+	Version int    `json:"version"` // From 1; continues if the ID was used before.
+	// Names the stored definition, for `If-Match`. Every stored change has another one, also one that
 	// makes no new version.
-	Tag        string          `json:"tag"`
-	Text       string          `json:"text"` // the expression as written by its author
-	Expr       json.RawMessage `json:"expr"` // the expression in its JSON form
-	Names      []string        `json:"names"`
-	Class      string          `json:"class"` // windowed, or constant between events
-	Topic      string          `json:"topic"`
-	Fire       string          `json:"fire"`
-	Cooldown   string          `json:"cooldown,omitempty"`
-	Backfill   string          `json:"backfill"`
-	CarryFired bool            `json:"carry_fired"`
-	OnRetract  string          `json:"on_retract,omitempty"`
-	Status     string          `json:"status"`
-	Deliver    json.RawMessage `json:"deliver,omitempty"`
-	// Backfilling: the trigger is still reading older events, and does not fire for new ones yet.
+	Tag   string          `json:"tag"`
+	Text  string          `json:"text"`  // The expression as it was written.
+	Expr  json.RawMessage `json:"expr"`  // The expression in JSON form.
+	Names []string        `json:"names"` // Names of mentioned events.
+	// `windowed` with WITHIN or AFTER; `constant` changes at events only.
+	//openapi:enum [constant, windowed]
+	Class string `json:"class"`
+	Topic string `json:"topic"`
+	//openapi:enum [once, edge, reset]
+	Fire     string `json:"fire"`
+	Cooldown string `json:"cooldown,omitempty"`
+	//openapi:enum [silent, current, replay, none]
+	Backfill   string `json:"backfill"`
+	CarryFired bool   `json:"carry_fired"`
+	//openapi:enum [notify]
+	OnRetract string `json:"on_retract,omitempty"`
+	//openapi:enum [active, paused]
+	Status string `json:"status"`
+	//openapi:schema Delivery
+	Deliver json.RawMessage `json:"deliver,omitempty"`
+	// It reads the history and does not process new events yet.
 	Backfilling bool `json:"backfilling"`
-	// Late: the trigger is so costly that it reads the log by itself, behind the other triggers.
+	// It costs more than all other triggers of its topic together and reads the log by itself, so it
+	// fires late.
 	Late bool `json:"late,omitempty"`
-	// TopicMissing: the topic of its events does not exist. The trigger follows the next topic with
-	// this name.
+	// The topic of its events was deleted. The trigger follows the next topic of this name.
 	TopicMissing bool `json:"topic_missing"`
-	// Blocked: its deliveries wait for this reason, such as a missing key of its secrets.
+	// Why its deliveries wait: the broker cannot decrypt its secrets.
 	Blocked string `json:"blocked,omitempty"`
-	// Firings is present in answers to GET with counts=true.
+	// Only with `counts=true`.
 	Firings   *TriggerFirings `json:"firings,omitempty"`
-	CreatedAt time.Time       `json:"created_at"` // creation of the first version
-	VersionAt time.Time       `json:"version_at"` // creation of this version
+	CreatedAt time.Time       `json:"created_at"` // Log time of the first version.
+	// Log time of this version.
+	VersionAt time.Time `json:"version_at"`
 }
 
-// TriggerFirings counts the firings of a trigger, by its newest ones.
+// TriggerFirings counts the firings of a trigger, by its newest ones: at most 10,000, and in a list
+// 1,000 of each trigger and about 20,000 in all.
 type TriggerFirings struct {
-	// States counts firings by state, Day and Week those of the last 24 hours and 7 days.
-	States map[string]int `json:"states"`
-	Day    int            `json:"day"`
-	Week   int            `json:"week"`
-	// Since: older firings than this one are not counted; null: all firings are counted.
+	States map[string]int `json:"states"` // Firings by state.
+	Day    int            `json:"day"`    // Firings in the last 24 hours.
+	Week   int            `json:"week"`   // Firings in the last 7 days.
+	// Older firings are not counted; null: all are counted.
 	Since *time.Time `json:"since"`
-	Last  *time.Time `json:"last"` // time of the newest firing; null: none
-	// Pending is the number of pending firings, at most 1,000, and OldestPending the time of the
-	// oldest of these; null: none.
+	Last  *time.Time `json:"last"` // Time of the newest firing; null: none.
+	// Pending firings of any age.
+	//openapi:maximum 1000
 	Pending       int        `json:"pending"`
-	OldestPending *time.Time `json:"oldest_pending"`
-	// LagSeconds is an upper bound on the age of the events and deadlines that the triggers of the
-	// broker have not processed; 0: none.
+	OldestPending *time.Time `json:"oldest_pending"` // Time of the oldest of these; null: none.
+	// Upper bound on the age of the events and deadlines that the triggers of this broker have not
+	// processed.
 	LagSeconds float64 `json:"lag_seconds"`
 }
 
 // Secrets is the state of the secrets of triggers, and the answer to POST /secrets/rewrap. Keys are
 // named by their IDs.
 type Secrets struct {
-	Key  string   `json:"key,omitempty"` // encrypts; none: new secrets are stored readable
-	Keys []string `json:"keys"`          // of the broker, Key first
-	// Readable is the number of triggers whose secrets are not encrypted, Encrypted that of the
-	// others by their key.
-	Readable  int            `json:"readable"`
+	// ID of the key that encrypts. Without it new secrets are stored readable.
+	//openapi:example '5d1c0f6e7a8b9c0d'
+	Key string `json:"key,omitempty"`
+	// IDs of the keys of the broker, the one that encrypts first.
+	Keys     []string `json:"keys"`
+	Readable int      `json:"readable"` // Triggers whose secrets are not encrypted.
+	// Triggers with encrypted secrets, by the ID of the key.
 	Encrypted map[string]int `json:"encrypted"`
-	// Blocked is the number of triggers with a key that the broker does not have, Triggers the first
-	// of them, without those that the client may not read.
-	Blocked  int      `json:"blocked"`
+	// Triggers whose key the broker does not have. Their deliveries wait.
+	Blocked int `json:"blocked"`
+	// The first of these triggers, without those that the client may not read.
 	Triggers []string `json:"triggers"`
-	// Rewrapped is the number of triggers that the request gave the active key, Left the number of
-	// those that it can still be given to.
+	// Triggers that the request has given the active key.
 	Rewrapped int `json:"rewrapped"`
-	Left      int `json:"left"`
+	Left      int `json:"left"` // Triggers with another key of the broker.
 }
 
 // Triggers is the answer to GET /triggers, sorted by ID.
@@ -114,122 +127,145 @@ type Triggers struct {
 // TriggerStored is the answer to PUT /triggers/{id}.
 type TriggerStored struct {
 	Trigger
-	Warnings []string `json:"warnings"`
-	// History has the start offset of each partition of the topic. Events before it are unknown, so
-	// their absence is not proven.
+	Warnings []string `json:"warnings"` // Possible mistakes.
+	// First existing event of each partition. Absence before it is unknown.
 	History []HistoryStart `json:"history"`
 }
 
 // HistoryStart is the start offset of a partition.
 type HistoryStart struct {
+	//openapi:format int32
 	Partition int   `json:"partition"`
 	Offset    int64 `json:"offset"`
 }
 
 // Firing is a firing and the state of its delivery.
 type Firing struct {
-	// Seq numbers the firings in the order in which the broker read them.
-	Seq     int64     `json:"seq"`
-	ID      string    `json:"id"`
-	Trigger string    `json:"trigger"`
-	Version int       `json:"version"`
-	Entity  string    `json:"entity"`
-	At      time.Time `json:"at"`    // log time at which the expression became true
-	Cause   string    `json:"cause"` // o:partition:offset, d:ms:partition or c:ms:partition:offset
-	State   string    `json:"state"`
-	// RecordedAt is the time at which the log recorded the firing; zero: not yet, or never.
-	RecordedAt time.Time `json:"recorded_at,omitzero"`
-	// RetractedAt is the time at which the expression became false again, for a trigger that
-	// reports this. Retraction: the current or last message is the retraction.
+	// Number in the order in which this broker found the firings.
+	Seq int64 `json:"seq"`
+	// Derived from the cause, so it is the same on each broker.
+	//openapi:pattern '^[0-9a-f]{32}$'
+	ID      string `json:"id"`
+	Trigger string `json:"trigger"`
+	Version int    `json:"version"`
+	Entity  string `json:"entity"`
+	// Log time at which the expression became true.
+	At time.Time `json:"at"`
+	// `o:partition:offset` of an event, `d:ms:partition` of a deadline, `c:ms:partition:offset` with
+	// `backfill: current`.
+	Cause string `json:"cause"`
+	// See docs/guide/triggers.md.
+	//openapi:enum [computed, pending, delivered, dead, suppressed, carried, historic, retracted, cancelled, forgotten]
+	State      string    `json:"state"`
+	RecordedAt time.Time `json:"recorded_at,omitzero"` // Absent if the firing is not in the log.
+	// When the expression became false, with `on_retract: notify`.
 	RetractedAt time.Time `json:"retracted_at,omitzero"`
-	Retraction  bool      `json:"retraction,omitempty"`
-	// Attempts counts the attempts of the current message.
+	// The current or last delivery is the retraction.
+	Retraction bool `json:"retraction,omitempty"`
+	// Delivery attempts of the current message.
 	Attempts int `json:"attempts"`
-	// NextAttempt is the earliest time of the next attempt of a pending message. Quiet hours can
-	// delay it.
+	// For a pending firing: earliest time of the next attempt, in quiet hours their end. Absent while
+	// the trigger is paused.
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
-	// Held is the reason why a due firing is not delivered: quiet_hours or paused.
-	Held      string          `json:"held,omitempty"`
-	Outcome   json.RawMessage `json:"outcome,omitempty"` // of the last attempt
+	// Why a due firing is not delivered.
+	//openapi:enum [quiet_hours, paused]
+	Held string `json:"held,omitempty"`
+	// Of the last attempt.
+	//openapi:schema Outcome
+	Outcome   json.RawMessage `json:"outcome,omitempty"`
 	Topic     string          `json:"topic"`
 	Partition int32           `json:"partition"`
-	Offsets   []int64         `json:"offsets"` // of the matched events
-	// Witness has the matched events, in the answer about one firing. It omits events that are no
-	// longer in the log.
+	Offsets   []int64         `json:"offsets"` // Of the matched events.
+	// The matched events, in the answer for one firing. It omits events that are no longer in the log.
 	Witness []MatchedEvent `json:"witness,omitempty"`
 }
 
 // MatchedEvent is an event that made an expression true.
 type MatchedEvent struct {
-	Event  string          `json:"event"`
-	Offset int64           `json:"offset"`
-	Time   time.Time       `json:"time"`
-	ID     string          `json:"id,omitempty"`
-	Data   json.RawMessage `json:"data,omitempty"`
+	Event  string    `json:"event"`
+	Offset int64     `json:"offset"`
+	Time   time.Time `json:"time"`
+	ID     string    `json:"id,omitempty"`
+	//openapi:nullable true
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Firings is the answer to GET /firings. Next is the parameter after of the next page, or with
-// order=newest the parameter before; null: there are no more firings now.
+// Firings is the answer to GET /firings.
 type Firings struct {
 	Firings []Firing `json:"firings"`
-	Next    *int64   `json:"next"`
+	// Value of `after` for the next page, with `order=newest` of `before`; null: no more firings now.
+	Next *int64 `json:"next"`
 }
 
 // Explanation is the answer to GET /triggers/{id}/entities/{entity}: the state of a trigger for an
 // entity.
 type Explanation struct {
-	Trigger string    `json:"trigger"`
-	Version int       `json:"version"`
-	Entity  string    `json:"entity"`
-	Known   bool      `json:"known"` // the entity has an event that matters
-	Value   bool      `json:"value"` // the expression is true at AsOf, a log time
-	AsOf    time.Time `json:"as_of,omitzero"`
-	// Next is the time at which Value changes without further events; null: never.
-	Next *time.Time `json:"next"`
-	// Completed: the trigger will never fire for this entity again.
-	Completed bool `json:"over"`
-	// Fired: at least once, firings before the trigger's definition included.
+	Trigger string `json:"trigger"`
+	Version int    `json:"version"`
+	Entity  string `json:"entity"`
+	// A mentioned event has happened to the entity.
+	Known bool      `json:"known"`
+	Value bool      `json:"value"`          // Whether the expression is true.
+	AsOf  time.Time `json:"as_of,omitzero"` // Log time of the answer.
+	// When `value` changes without further events; null: never.
+	Next      *time.Time `json:"next"`
+	Completed bool       `json:"over"` // The entity cannot fire again.
+	// It has fired, or would have before the trigger was created.
 	Fired    bool   `json:"fired"`
-	WaitsFor string `json:"waits"` // for people
-	// MustCome and MustNotCome are parts of the expression. The trigger waits for events of
-	// MustCome. Events of MustNotCome prevent or end that the expression is true.
-	MustCome    []string `json:"must_come"`
+	WaitsFor string `json:"waits"` // Summary for people.
+	// Awaited parts of the expression, such as `count(login) >= 3`.
+	MustCome []string `json:"must_come"`
+	// Parts of the expression whose events keep or make it false.
 	MustNotCome []string `json:"must_not_come"`
-	// Awaited has the events that can still change Value, the one with the earliest Until first, at
-	// most 64.
-	Awaited []AwaitedEvent `json:"awaited"`
-	Names   []string       `json:"names"` // event names that the trigger waits for
-	// Instances is the number of open left sides of THEN.
-	Instances int      `json:"instances"`
-	Degraded  bool     `json:"degraded"` // too many instances were open: Value may be wrong
-	Offsets   []int64  `json:"offsets"`  // of the matched events
-	Firings   []Firing `json:"firings"`  // at most 100
-	// Why says which event began the wait, what ended it or is missing, and what would change it. For
-	// people.
+	// Events that can still change `value`, the one with the earliest `until` first.
+	//openapi:maxItems 64
+	Awaited   []AwaitedEvent `json:"awaited"`
+	Names     []string       `json:"names"`     // Names of all mentioned events.
+	Instances int            `json:"instances"` // Number of followed left sides of THEN.
+	// There were more than 1,024 instances: `value` may be wrong.
+	Degraded bool    `json:"degraded"`
+	Offsets  []int64 `json:"offsets"` // Of the matched events.
+	//openapi:maxItems 100
+	Firings []Firing `json:"firings"`
+	// Which event began the wait, what ended it or is missing, whether the trigger fired, and what
+	// would change that. For people; the text can change.
 	Why string `json:"why"`
-	// History is what the events of the entity did, from the log: it does not need the state of the
-	// trigger.
+	// What the events of the entity did, from the log.
 	History EntityHistory `json:"history"`
 }
 
-// EntityHistory is what the events of an entity did to the expression of a trigger. All are of one
+// EntityHistory is what the events of an entity did to the expression of a trigger. It is read from
+// the log by the key index, and does not need the state of the trigger. All events are of one
 // partition.
 type EntityHistory struct {
-	// Unread is why events are missing: key_index_off, key_index_behind, unknown_topic, too_many,
-	// trimmed or too_slow. "" means that none is missing.
-	Unread    string     `json:"unread,omitempty"`
-	Events    int        `json:"events"`              // that were read, at most 10,000: the newest
-	Since     *time.Time `json:"since"`               // of the oldest of them; null: there is none
-	AsOf      time.Time  `json:"as_of,omitzero"`      // log time up to which they were evaluated
-	Value     string     `json:"value"`               // then: true, pending or false
-	Partition int32      `json:"partition"`           // of all these events
-	Elsewhere bool       `json:"elsewhere,omitempty"` // other events of the entity are in another partition
-	// Others are events that the expression does not mention, the most frequent first, at most 20. They
-	// need the right to read the topic.
+	// Why events are missing; absent: none is. `key_index_off`: the topic has no key index.
+	// `key_index_behind`: the index does not have the newest ones yet. `unknown_topic`: the topic was
+	// deleted. `too_slow`: the evaluation did not end within 10 seconds; the other members are empty.
+	// `too_many`: only the newest ones were read. `trimmed`: older events were deleted from the topic,
+	// by retention or a trim, and may have been of the entity.
+	//openapi:enum [key_index_off, key_index_behind, unknown_topic, too_many, trimmed, too_slow]
+	Unread string `json:"unread,omitempty"`
+	// Events that were read.
+	//openapi:maximum 10000
+	Events int `json:"events"`
+	// Log time of the oldest of them; null: there is none.
+	Since *time.Time `json:"since"`
+	AsOf  time.Time  `json:"as_of,omitzero"` // Log time up to which they were evaluated.
+	// The value of the expression then, for these events.
+	//openapi:enum ['false', pending, 'true']
+	Value string `json:"value"`
+	// Of all these events.
+	Partition int32 `json:"partition"`
+	// The entity has events in another partition too, which count by themselves.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Events that the expression does not mention, the most frequent first. Needs the right to read
+	// the topic.
+	//openapi:maxItems 20
 	Others []EventCount `json:"others"`
-	// Steps are the other events, and deadlines, oldest first: the newest 100, after More older ones.
+	// The other events, and deadlines, oldest first: the newest ones.
+	//openapi:maxItems 100
 	Steps []HistoryStep `json:"steps"`
-	More  int           `json:"more"`
+	More  int           `json:"more"` // Number of older steps.
 }
 
 // EventCount counts events of a name.
@@ -240,57 +276,76 @@ type EventCount struct {
 
 // HistoryStep is an event or a deadline of an entity, and what it did.
 type HistoryStep struct {
-	At     time.Time `json:"at"`     // log time
-	Event  string    `json:"event"`  // name; "": a deadline
-	Offset *int64    `json:"offset"` // null: a deadline
-	// Skipped, Effect, Expr, Value and Text are as in EvaluationStep. Skipped can also be too_old: the
-	// trigger ignores events from before its creation.
+	At     time.Time `json:"at"`     // Log time.
+	Event  string    `json:"event"`  // Name; empty: a deadline.
+	Offset *int64    `json:"offset"` // null: a deadline.
+	// Why the event does not count. `too_old`: the trigger ignores events from before its creation.
+	//openapi:enum [not_matched, duplicate_id, not_yet, too_old]
 	Skipped string `json:"skipped,omitempty"`
-	Effect  string `json:"effect,omitempty"`
-	Expr    string `json:"expr,omitempty"`
-	Value   string `json:"value"`
-	Text    string `json:"text"`
+	//openapi:schema EffectKind
+	Effect string `json:"effect,omitempty"`
+	// The part of the expression that the effect concerns.
+	//openapi:maxLength 200
+	Expr string `json:"expr,omitempty"`
+	// The value from then on.
+	//openapi:enum ['false', pending, 'true']
+	Value string `json:"value"`
+	// What the event or deadline did. For people; the text can change.
+	Text string `json:"text"`
 }
 
 // Entity is the answer to GET /entities/{entity}: the triggers that have state or firings of an
 // entity, sorted by ID.
 type Entity struct {
-	Entity   string          `json:"entity"`
+	Entity string `json:"entity"`
+	//openapi:maxItems 1000
 	Triggers []EntityTrigger `json:"triggers"`
-	// Next is the parameter after of the next page, which can be empty; null: there are no more
-	// triggers.
+	// The parameter `after` of the next page; null: there are no more triggers.
 	Next *string `json:"next"`
 }
 
 // EntityTrigger is the state of a trigger for an entity, with the members of Explanation.
 type EntityTrigger struct {
-	Trigger   string         `json:"trigger"`
-	Version   int            `json:"version"`
-	Topic     string         `json:"topic"` // with the events
-	Known     bool           `json:"known"`
-	Value     bool           `json:"value"`
-	AsOf      time.Time      `json:"as_of,omitzero"`
-	Next      *time.Time     `json:"next"`
-	Completed bool           `json:"over"`
-	Fired     bool           `json:"fired"`
-	WaitsFor  string         `json:"waits"`
-	Awaited   []AwaitedEvent `json:"awaited"`
-	Degraded  bool           `json:"degraded"`
-	Offsets   []int64        `json:"offsets"`
-	Firings   int            `json:"firings"` // in any state, at most 1,000
-	Last      *time.Time     `json:"last"`    // time of the newest firing; null: none
+	Trigger string `json:"trigger"`
+	Version int    `json:"version"`
+	Topic   string `json:"topic"` // The topic with the events.
+	// A mentioned event has happened to the entity.
+	Known bool      `json:"known"`
+	Value bool      `json:"value"`          // Whether the expression is true.
+	AsOf  time.Time `json:"as_of,omitzero"` // Log time of the answer.
+	// When `value` changes without further events; null: never.
+	Next      *time.Time `json:"next"`
+	Completed bool       `json:"over"` // The entity cannot fire again.
+	// It has fired, or would have before the trigger was created.
+	Fired    bool   `json:"fired"`
+	WaitsFor string `json:"waits"` // Summary for people.
+	// Events that can still change `value`, the one with the earliest `until` first.
+	//openapi:maxItems 64
+	Awaited []AwaitedEvent `json:"awaited"`
+	// There were more than 1,024 instances: `value` may be wrong.
+	Degraded bool    `json:"degraded"`
+	Offsets  []int64 `json:"offsets"` // Of the matched events.
+	// Number of its firings in any state; 1,000 stands for more.
+	//openapi:maximum 1000
+	//openapi:minimum 0
+	Firings int        `json:"firings"`
+	Last    *time.Time `json:"last"` // Time of the newest firing; null: none.
 }
 
 // AwaitedEvent is an event that can still change the value of an expression.
 type AwaitedEvent struct {
-	Event string `json:"event"` // name
-	Expr  string `json:"expr"`  // the part of the expression, such as count(login) >= 3
-	Role  string `json:"role"`  // must_come | must_not_come | starts
-	// Have counts the events so far. Need is the required number, or the forbidden one.
-	Have int `json:"have"`
-	Need int `json:"need"`
-	// From and Until bound the log times at which the event counts, both inclusive; null: no bound.
-	From  *time.Time `json:"from"`
+	Event string `json:"event"` // Name of the event.
+	// The part of the expression, such as `count(login) >= 3`.
+	Expr string `json:"expr"`
+	// `must_not_come`: it keeps or makes the expression false. `starts`: it starts another instance of
+	// a THEN.
+	//openapi:enum [must_come, must_not_come, starts]
+	Role string `json:"role"`
+	Have int    `json:"have"` // Number of such events so far.
+	Need int    `json:"need"` // The required or forbidden number.
+	// Log time from which it counts; null: no bound.
+	From *time.Time `json:"from"`
+	// Log time until which it counts, inclusive; null: no bound.
 	Until *time.Time `json:"until"`
 }
 
@@ -303,50 +358,54 @@ const (
 
 // DryRun is the answer to POST /triggers/dry-run: the firings that the trigger would have had if it
 // had existed from the beginning. All counts are those of the evaluated entities, except
-// EntitiesSeen and Estimate.
+// `entities_seen` and `estimate`.
 type DryRun struct {
-	// Events counts the events in the history, Matched those that matter.
-	Events   int64 `json:"events"`
-	Matched  int64 `json:"matched"`
-	Entities int   `json:"entities"` // entities with an event that matters
-	// EntitiesSeen is the number of all entities with an event, also outside of the sample: exact up
-	// to 8,192, above that with a standard error of 1.3 %.
+	Events   int64 `json:"events"`   // Events in the history.
+	Matched  int64 `json:"matched"`  // Mentioned events.
+	Entities int   `json:"entities"` // Entities with mentioned events.
+	// All entities with events, also outside of the sample: exact up to 8,192, above that with a
+	// standard error of 1.3 %.
 	EntitiesSeen int `json:"entities_seen"`
-	// Firings counts the firings from Since until before Until, and Fired the entities that have one.
-	// null: no bound. Earlier events count as history.
-	Since   *time.Time       `json:"since"`
-	Until   *time.Time       `json:"until"`
-	Firings int64            `json:"firings"`
-	Fired   int              `json:"fired"`
-	Days    map[string]int64 `json:"days"`     // firings per day, UTC
-	True    int              `json:"true_now"` // entities for which the expression is true at AsOf
-	// Sample: one of so many entities was evaluated, by a hash of its name; 1: all.
+	// Log time from which firings count; null: no bound.
+	Since *time.Time `json:"since"`
+	// Log time before which firings count; null: no bound.
+	Until   *time.Time `json:"until"`
+	Firings int64      `json:"firings"` // Firings in the range.
+	Fired   int        `json:"fired"`   // Entities with a firing in the range.
+	// Firings by day, UTC.
+	//openapi:additionalProperties {format: null}
+	Days map[string]int64 `json:"days"`
+	// Entities for which the expression is true at `as_of`.
+	True int `json:"true_now"`
+	// One of so many entities was evaluated; 1: all.
 	Sample int `json:"sample"`
-	// Estimate is about all entities. null: all were evaluated, or the answer is truncated.
+	// Numbers of all entities; null: all were evaluated, or the answer is truncated.
+	//openapi:nullable true
+	//openapi:type object
 	Estimate *DryRunEstimate `json:"estimate"`
-	// Waiting counts the entities whose value changes without further events, the first of them at
-	// Next.
-	Waiting int        `json:"waiting"`
-	Next    *time.Time `json:"next"`
-	// Instances is the largest number of open left sides of THEN for one entity. The value of Degraded
-	// entities may be wrong, because they had too many.
+	Waiting  int             `json:"waiting"` // Entities that change by time alone.
+	Next     *time.Time      `json:"next"`    // Time of the first such change.
+	// Maximum number of followed left sides of THEN for one entity.
 	Instances int `json:"instances"`
-	Degraded  int `json:"degraded"`
-	// AsOf is the log time at which the evaluation ended.
-	AsOf time.Time `json:"as_of"`
-	// Truncated: the entities did not fit into memory, and only the first ones were evaluated.
+	// Entities that had too many of them: their value may be wrong.
+	Degraded int       `json:"degraded"`
+	AsOf     time.Time `json:"as_of"` // Log time up to which events were evaluated.
+	// More entities than fit into the memory of dry runs: only the first ones are counted.
 	Truncated bool           `json:"truncated"`
-	Skipped   int64          `json:"skipped"` // records of the topic that are no events
+	Skipped   int64          `json:"skipped"` // Records of the topic that are no events.
 	History   []HistoryStart `json:"history"`
-	// CompleteFrom is the log time from which on all events still exist: retention or a trim deleted
-	// earlier ones, or a recovery lost them, so that earlier counts are too small. null: none is
-	// missing.
+	// Log time from which on all events exist: earlier ones were deleted or lost, so that earlier
+	// counts are too small; null: none is missing.
 	CompleteFrom *time.Time `json:"complete_from"`
 	Names        []string   `json:"names"`
-	Class        string     `json:"class"`
-	Warnings     []string   `json:"warnings"`
-	Samples      []Sample   `json:"samples"` // the last 20 at most
-	// NotFired are entities that have an event that matters and no firing in the range, 5 at most.
+	//openapi:enum [constant, windowed]
+	Class    string   `json:"class"`
+	Warnings []string `json:"warnings"`
+	// The last firings.
+	//openapi:maxItems 20
+	Samples []Sample `json:"samples"`
+	// Entities with mentioned events and without a firing in the range.
+	//openapi:maxItems 5
 	NotFired []NotFired `json:"not_fired"`
 }
 
@@ -357,7 +416,8 @@ type DryRunEstimate struct {
 	Entities Estimate `json:"entities"`
 }
 
-// Estimate is an estimated number with a 95 % interval.
+// Estimate is an estimated number with a 95 % interval. The interval supposes that no entity
+// outside of the sample has far more firings than those inside.
 type Estimate struct {
 	Value int64 `json:"value"`
 	Low   int64 `json:"low"`
@@ -366,19 +426,22 @@ type Estimate struct {
 
 // NotFired is an entity without a firing in the range of a dry run.
 type NotFired struct {
-	Entity string     `json:"entity"`
-	True   bool       `json:"true_now"`
-	Next   *time.Time `json:"next"` // when the value changes without further events; null: never
-	Last   *time.Time `json:"last"` // the last firing before the range; null: none
+	Entity string `json:"entity"`
+	True   bool   `json:"true_now"`
+	// When the value changes without further events; null: never.
+	Next *time.Time `json:"next"`
+	// The last firing before the range; null: none.
+	Last *time.Time `json:"last"`
 }
 
 // DryRunProgress is the data of an event progress in the stream of a dry run.
 type DryRunProgress struct {
-	// Read counts the records of the topic that were read or skipped, of Total at most: it includes
-	// deleted records and those after the end of the range.
-	Read    int64 `json:"read"`
-	Total   int64 `json:"total"`
-	Percent int   `json:"percent"`
+	Read int64 `json:"read"` // Records that were read or skipped.
+	// Records of the topic, at most: deleted ones count, and those after the range.
+	Total int64 `json:"total"`
+	//openapi:maximum 100
+	//openapi:minimum 0
+	Percent int `json:"percent"`
 }
 
 // Sample is a firing in the result of a dry run.
@@ -387,7 +450,7 @@ type Sample struct {
 	At      time.Time `json:"at"`
 	Cause   string    `json:"cause"`
 	Offsets []int64   `json:"offsets"`
-	// Witness has the matched events at Offsets. It is absent if the log does not have them any
-	// more, or if they are too large for the answer.
+	// The matched events. Absent if the log does not have them any more, or if they are too large for
+	// the answer.
 	Witness []MatchedEvent `json:"witness,omitempty"`
 }

@@ -66,24 +66,22 @@ const (
 
 // Offsets is the answer to a multipart produce: the offset of each record, in order.
 type Offsets struct {
-	Offsets   []int64 `json:"offsets"`
-	Duplicate bool    `json:"duplicate,omitempty"` // stored earlier, by the same producer
+	Offsets   []int64 `json:"offsets"`             // Of the records, in order.
+	Duplicate bool    `json:"duplicate,omitempty"` // The same producer had stored them before.
 }
 
-// Produced is the answer to all other produces. Partition and FirstOffset are set if the records
-// went to one partition, and Results if they went to several.
+// Produced is the answer to all other produces. It has `partition` and `first_offset` if the
+// records are in one partition, otherwise `results`.
 type Produced struct {
-	Topic       string `json:"topic"`
-	Partition   *int32 `json:"partition,omitempty"`
-	FirstOffset *int64 `json:"first_offset,omitempty"`
-	Count       int64  `json:"count"`
-	// stored earlier, by the same producer
-	Duplicate bool              `json:"duplicate,omitempty"`
-	Results   []PartitionResult `json:"results,omitempty"`
+	Topic       string            `json:"topic"`
+	Partition   *int32            `json:"partition,omitempty"`
+	FirstOffset *int64            `json:"first_offset,omitempty"`
+	Count       int64             `json:"count"`
+	Duplicate   bool              `json:"duplicate,omitempty"` // The same producer had stored them before.
+	Results     []PartitionResult `json:"results,omitempty"`
 }
 
-// PartitionResult is the outcome for the records of one partition. An empty Code means that they
-// are durable.
+// PartitionResult is the outcome for the records of one partition. Without `code` they are durable.
 type PartitionResult struct {
 	Partition   int32  `json:"partition"`
 	FirstOffset *int64 `json:"first_offset,omitempty"`
@@ -92,28 +90,27 @@ type PartitionResult struct {
 	Detail      string `json:"detail,omitempty"`
 }
 
-// Topic is the committed state of a topic. NextOffset and LatestCommitAt belong to the requested
-// partition (default 0).
+// Topic is the committed state of a topic. `next_offset` and `latest_commit_at` belong to the
+// requested partition (default 0).
 type Topic struct {
-	Name       string            `json:"name"`
-	ID         string            `json:"id"`
-	Partitions []Partition       `json:"partitions"`
-	Settings   map[string]string `json:"settings"` // explicit settings only
-	NextOffset int64             `json:"next_offset"`
-	// LatestCommitAt is absent if the partition was never written.
-	LatestCommitAt time.Time `json:"latest_commit_at,omitzero"`
+	Name           string            `json:"name"`
+	ID             string            `json:"id"`
+	Partitions     []Partition       `json:"partitions"`
+	Settings       map[string]string `json:"settings"` // Settings that are not the default.
+	NextOffset     int64             `json:"next_offset"`
+	LatestCommitAt time.Time         `json:"latest_commit_at,omitzero"` // Absent if nothing was written.
 }
 
-// Partition is one partition of a topic. Offsets [Start, Next) can be read. Records is the number
-// of records in that range, which compaction can make smaller than the range. After a trim into a
-// compacted range it is an upper bound.
+// Partition is one partition of a topic. Offsets from `start_offset` to before `next_offset` can be
+// read.
 type Partition struct {
 	Partition    int32     `json:"partition"`
 	Start        int64     `json:"start_offset"`
 	Next         int64     `json:"next_offset"`
-	LatestCommit time.Time `json:"latest_commit_at,omitzero"` // absent if the partition was never written
-	Records      int64     `json:"records"`
-	Bytes        int64     `json:"bytes"`
+	LatestCommit time.Time `json:"latest_commit_at,omitzero"` // Absent if nothing was written.
+	// After compaction fewer than offsets. An upper bound after a trim into a compacted range.
+	Records int64 `json:"records"`
+	Bytes   int64 `json:"bytes"`
 }
 
 // TopicOffsets is the answer to GET /topic/offsets, by partition.
@@ -126,7 +123,7 @@ type TopicOffsets struct {
 type PartitionOffset struct {
 	Partition int32 `json:"partition"`
 	Offset    int64 `json:"offset"`
-	// Timestamp is the time of that record in ms since 1970; nil without a record, and for the times
+	// Of the record at `offset`, in ms since 1970; null without a record at or after `time`, and for
 	// earliest and latest.
 	Timestamp *int64 `json:"timestamp"`
 }
@@ -135,10 +132,10 @@ type PartitionOffset struct {
 // has looked at.
 type ScanProgress struct {
 	Records int64 `json:"records"`
-	Bytes   int64 `json:"bytes"` // of keys and values
-	// Offset is that of the next record, and NextOffset the end of the partition; nil for a stream
-	// of all partitions.
-	Offset     *int64 `json:"offset,omitempty"`
+	Bytes   int64 `json:"bytes"` // Of keys and values.
+	// Offset of the next record; absent in a stream of all partitions.
+	Offset *int64 `json:"offset,omitempty"`
+	// End of the partition; absent in a stream of all partitions.
 	NextOffset *int64 `json:"next_offset,omitempty"`
 }
 
@@ -156,34 +153,42 @@ type TopicSpec struct {
 	Settings map[string]json.RawMessage `json:"settings,omitempty"`
 }
 
-// Record is a record in the broker's JSON answers. At most one of Value and ValueBase64 is set;
-// neither means null. The same holds for the key. Valid UTF-8 is sent as a string.
+// Record is a record in the broker's JSON answers. Valid UTF-8 is in `value` and `key`, other bytes
+// in `value_base64` and `key_base64`; null is null. At most one member of each pair is set.
+//
+//openapi:required [offset, timestamp]
 type Record struct {
-	Offset      int64   `json:"offset"`
-	Timestamp   int64   `json:"timestamp"` // ms since 1970
-	Key         *string `json:"key"`
-	KeyBase64   *string `json:"key_base64,omitempty"`
-	Value       *string `json:"value"`
+	Offset    int64   `json:"offset"`
+	Timestamp int64   `json:"timestamp"` // Milliseconds since 1970.
+	Key       *string `json:"key"`
+	//openapi:format byte
+	KeyBase64 *string `json:"key_base64,omitempty"`
+	Value     *string `json:"value"`
+	//openapi:format byte
 	ValueBase64 *string `json:"value_base64,omitempty"`
-	// ValueBytes is the length of the whole value if it is cut to max-value-bytes.
+	// Bytes of the whole value, if it is cut to `max-value-bytes`.
 	ValueBytes *int64   `json:"value_bytes,omitempty"`
 	Headers    []Header `json:"headers,omitempty"`
 }
 
 // Header is one header of a record. Several headers may have the same key.
+//
+//openapi:required [key]
 type Header struct {
-	Key         string  `json:"key"`
-	Value       *string `json:"value"`
+	Key   string  `json:"key"`
+	Value *string `json:"value"`
+	//openapi:format byte
+	//openapi:nullable true
 	ValueBase64 *string `json:"value_base64,omitempty"`
 }
 
 // Health is the answer to GET /healthz and GET /readyz.
 type Health struct {
-	Status string `json:"status"` // "ok"
-	Epoch  uint32 `json:"epoch,omitempty"`
-	// FormatLevel is the format level of the bucket.
-	FormatLevel uint32 `json:"format_level,omitempty"`
-	// Run identifies the process, as in GET /cluster. Only GET /healthz has it.
+	//openapi:enum [ok]
+	Status      string `json:"status"`
+	Epoch       uint32 `json:"epoch,omitempty"`
+	FormatLevel uint32 `json:"format_level,omitempty"` // Format level of the bucket.
+	// Identifies the process, as in GET /cluster. Only GET /healthz has it.
 	Run string `json:"run,omitempty"`
 }
 
@@ -191,31 +196,31 @@ type Health struct {
 type Status struct {
 	Version string    `json:"version,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	Role    string    `json:"role"` // starting, leader, follower, fenced or stopped
-	Epoch   uint32    `json:"epoch"`
-	// FormatLevel is the format level of the bucket.
-	FormatLevel uint32 `json:"format_level"`
+	//openapi:enum [starting, leader, follower, fenced, stopped]
+	Role        string `json:"role"`
+	Epoch       uint32 `json:"epoch"`
+	FormatLevel uint32 `json:"format_level"` // Format level of the bucket.
 	Ready       bool   `json:"ready"`
-	// Reason is the reason why the broker is not ready.
-	Reason string       `json:"reason,omitempty"`
+	Reason      string `json:"reason,omitempty"` // Why the broker is not ready.
+	// The bucket, and the latency of the last PUTs of commit objects, at most 128.
 	Store  StoreStatus  `json:"store"`
 	Memory MemoryStatus `json:"memory"`
 	Topics int          `json:"topics"`
 	Lag    LagStatus    `json:"lag"`
-	// Kafka is absent without a listener for Kafka clients.
+	// The listener for Kafka clients; absent without one.
 	Kafka *KafkaStatus `json:"kafka,omitempty"`
-	// Riemann is absent without a listener for Riemann clients.
-	Riemann *RiemannStatus `json:"riemann,omitempty"`
-	// Warnings are conditions for an operator to check, one sentence each.
-	Warnings []string `json:"warnings,omitempty"`
+	// The endpoint for Riemann clients; absent without a listener. Counts are since the start of the
+	// broker.
+	Riemann  *RiemannStatus `json:"riemann,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"` // Conditions that an operator should look at.
 }
 
 // StoreStatus describes the bucket and the latencies of the last PUTs of commit objects.
 type StoreStatus struct {
 	Name string `json:"name,omitempty"`
-	// Journal: a folder keeps the commit objects of the epoch in a journal.
+	// Whether a folder keeps the commit objects of the epoch in a journal.
 	Journal bool `json:"journal,omitempty"`
-	// Puts is the number of measured PUTs, at most 128. The latencies are 0 without one.
+	// Number of measured PUTs, at most the last 128. Without one the latencies are 0.
 	Puts         int     `json:"puts"`
 	MedianMillis float64 `json:"put_median_ms"`
 	P99Millis    float64 `json:"put_p99_ms"`
@@ -232,26 +237,27 @@ type MemoryStatus struct {
 // KafkaStatus is the listener for Kafka clients. The host of Address is 0.0.0.0 or :: if it listens on
 // every address of its machine.
 type KafkaStatus struct {
-	Address string `json:"address"` // host:port for clients
+	// Host and port for clients. The host is 0.0.0.0 or :: if it listens on every address.
+	Address string `json:"address"`
 	TLS     bool   `json:"tls,omitempty"`
 }
 
 // RiemannStatus is the endpoint for Riemann clients. An address is absent without its listener. Counts
 // are since the start of the broker.
 type RiemannStatus struct {
-	Address    string `json:"address,omitempty"` // host:port
-	TLS        bool   `json:"tls,omitempty"`
-	UDPAddress string `json:"udp_address,omitempty"`
-	WebAddress string `json:"web_address,omitempty"` // of subscriptions
-	WebTLS     bool   `json:"web_tls,omitempty"`
-	// Topic is absent if the client may not describe it.
-	Topic            string             `json:"topic,omitempty"`
-	Connections      int                `json:"connections"`
-	Events           uint64             `json:"events"` // stored
+	// Host and port for TCP; absent without this listener.
+	Address          string             `json:"address,omitempty"`
+	TLS              bool               `json:"tls,omitempty"`
+	UDPAddress       string             `json:"udp_address,omitempty"` // Host and port for datagrams.
+	WebAddress       string             `json:"web_address,omitempty"` // Host and port for subscriptions.
+	WebTLS           bool               `json:"web_tls,omitempty"`
+	Topic            string             `json:"topic,omitempty"` // Absent if the client may not describe it.
+	Connections      int                `json:"connections"`     // Open connections.
+	Events           uint64             `json:"events"`          // Stored events.
 	MessagesRefused  uint64             `json:"messages_refused"`
 	Datagrams        uint64             `json:"datagrams"`
-	DatagramsDropped uint64             `json:"datagrams_dropped"` // on Linux with those of the kernel
-	Index            RiemannIndexStatus `json:"index"`
+	DatagramsDropped uint64             `json:"datagrams_dropped"` // Dropped by Seb or, on Linux, by the kernel.
+	Index            RiemannIndexStatus `json:"index"`             // The index of Riemann events.
 }
 
 // RiemannIndexStatus is the index of Riemann events.
@@ -259,21 +265,19 @@ type RiemannIndexStatus struct {
 	Events        int64 `json:"events"`
 	Bytes         int64 `json:"bytes"`
 	Subscriptions int64 `json:"subscriptions"`
-	// LagRecords is the number of records of the topic that the index has not read. LagSeconds is an
-	// upper bound on the age of the oldest of them.
-	LagRecords int64   `json:"lag_records"`
-	LagSeconds float64 `json:"lag_seconds"`
-	// Unavailable is the reason why queries fail; absent if they do not.
-	Unavailable string `json:"unavailable,omitempty"`
+	// Records of the topic that the index has not read.
+	LagRecords int64 `json:"lag_records"`
+	// Upper bound on the age of the oldest of them.
+	LagSeconds  float64 `json:"lag_seconds"`
+	Unavailable string  `json:"unavailable,omitempty"` // Why queries fail; absent if they do not.
 }
 
 // LagStatus describes unprocessed records.
 type LagStatus struct {
-	// Group is the group with the most records left to read in a topic.
-	Group *GroupLag `json:"group,omitempty"`
-	// TriggerRecords and TriggerSeconds are the lag of the trigger engine.
-	TriggerRecords int64   `json:"trigger_records"`
-	TriggerSeconds float64 `json:"trigger_seconds"`
+	// The group with the most records left to read in a topic.
+	Group          *GroupLag `json:"group,omitempty"`
+	TriggerRecords int64     `json:"trigger_records"`
+	TriggerSeconds float64   `json:"trigger_seconds"`
 }
 
 // GroupLag is the lag of a group in a topic.
@@ -285,19 +289,18 @@ type GroupLag struct {
 
 // LogTime is the answer to GET /time and POST /time/reset.
 type LogTime struct {
-	// Last is the append time of the last commit; zero if there is none.
-	Last time.Time `json:"last,omitzero"`
-	Now  time.Time `json:"now"` // append time of a commit at this moment
-	// Error is the reason why the broker does not commit at this time.
-	Error string `json:"error,omitempty"`
+	// Append time of the last commit; absent if there is none.
+	Last  time.Time `json:"last,omitzero"`
+	Now   time.Time `json:"now"`             // Time of the next commit.
+	Error string    `json:"error,omitempty"` // Why writes wait; absent if they do not.
 }
 
 // Upgrade is the answer to GET and POST /upgrade: the format level of the bucket.
 type Upgrade struct {
-	Level        int `json:"level"`
-	HighestLevel int `json:"highest_level"` // that the broker knows
-	// RaiseAt is the time from which the first write raises the bucket to HighestLevel. Before it,
-	// an older program can still lead the bucket. Zero: no write raises the level.
+	Level        int `json:"level"`         // Format level of the bucket.
+	HighestLevel int `json:"highest_level"` // The highest level that the broker knows.
+	// When the first write raises the bucket to `highest_level`; before that an older version can lead
+	// the bucket again. Absent if no write raises it.
 	RaiseAt time.Time `json:"raise_at,omitzero"`
 }
 
@@ -313,18 +316,20 @@ func TextOrBase64(b []byte) (text, b64 *string) {
 	return nil, new(base64.StdEncoding.EncodeToString(b))
 }
 
-// Setting describes a setting of topics. It has Choices, or it is a size or a time with bounds.
+// Setting describes a setting of topics. It has `choices`, or it is a size or a time with bounds.
 type Setting struct {
 	Name    string `json:"name"`
 	Default string `json:"default"`
-	// DefaultCompacted is the default for topics with compaction, if it differs.
-	DefaultCompacted string   `json:"default_compacted,omitempty"`
-	Choices          []string `json:"choices,omitempty"`
-	// Unit is bytes, with a suffix like 16MiB, or time, such as 90s or 7d.
+	// The default for topics with compaction, if it differs.
+	DefaultCompacted string `json:"default_compacted,omitempty"`
+	// The allowed values of a setting that is neither a size nor a time.
+	Choices []string `json:"choices,omitempty"`
+	// Sizes are like 1048576 or 16MiB, times like 90s, 12h or 7d.
+	//openapi:enum [bytes, time]
 	Unit      string `json:"unit,omitempty"`
 	Min       string `json:"min,omitempty"`
 	Max       string `json:"max,omitempty"`
-	Unlimited bool   `json:"unlimited,omitempty"` // also accepts unlimited
+	Unlimited bool   `json:"unlimited,omitempty"` // true: the value may also be "unlimited".
 	Meaning   string `json:"meaning"`
 }
 
@@ -338,15 +343,16 @@ const HeaderSession = "Seb-Session"
 
 // Session is the answer to POST /console/login and GET /console/session: who a web page acts for.
 type Session struct {
-	Principal string `json:"principal"` // an ID; "seb" for the root key
-	// Session is the half of the session that the page keeps. Only the login returns it.
+	Principal string `json:"principal"` // The ID of the token; seb for the root key.
+	// The half that the page keeps; only the login has it.
 	Session string    `json:"session,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
-	// May lists the operations that the client may perform on some resource of a type, by type.
+	// Operations that the client may perform on some resource, by type of resource.
 	May         map[string][]string `json:"may"`
-	EventsTopic string              `json:"events_topic"`
-	AuditTopic  string              `json:"audit_topic,omitempty"` // if the client may read it
-	ReadOnly    bool                `json:"read_only,omitempty"`
+	EventsTopic string              `json:"events_topic"` // The default topic of POST /event.
+	// The topic of audit records, if there is one that the client may read.
+	AuditTopic string `json:"audit_topic,omitempty"`
+	ReadOnly   bool   `json:"read_only,omitempty"` // The broker is a follower.
 }
 
 // Headers of the answers about record keys, in addition to HeaderEpoch, HeaderNextOffset and
@@ -361,33 +367,36 @@ const (
 	HeaderTimestamp = "Seb-Timestamp"
 )
 
-// PartitionRecord is a record with its partition.
+// PartitionRecord is a Record with its partition.
+//
+//openapi:required [partition, offset, timestamp]
 type PartitionRecord struct {
 	Partition int32 `json:"partition"`
 	Record
 }
 
-// KeyEntry is a key with the position of its newest record. Exactly one of Key and KeyBase64 is
-// set.
+// KeyEntry is a key, in `key_base64` if it is not valid UTF-8, with the position of its newest
+// record. It has one of the two.
 type KeyEntry struct {
-	Key       *string `json:"key,omitempty"`
+	Key *string `json:"key,omitempty"`
+	//openapi:format byte
 	KeyBase64 *string `json:"key_base64,omitempty"`
 	Partition int32   `json:"partition"`
 	Offset    int64   `json:"offset"`
-	Timestamp int64   `json:"timestamp"` // ms since 1970
+	Timestamp int64   `json:"timestamp"` // Milliseconds since 1970.
 }
 
-// Keys is the answer to GET /keys, sorted by the bytes of the keys. If Next or NextBase64 is set,
-// it is the parameter after or after-base64 of the next page.
+// Keys is the answer to GET /keys, sorted by the bytes of the keys.
 type Keys struct {
-	Keys       []KeyEntry `json:"keys"`
-	Next       *string    `json:"next,omitempty"`
-	NextBase64 *string    `json:"next_base64,omitempty"`
+	Keys []KeyEntry `json:"keys"`
+	Next *string    `json:"next,omitempty"` // Value of `after` for the next page.
+	// Value of `after-base64` for the next page.
+	//openapi:format byte
+	NextBase64 *string `json:"next_base64,omitempty"`
 }
 
-// KeyHistory is the answer to GET /key/history. If Next is set, it is the parameter after of the
-// next page.
+// KeyHistory is the answer to GET /key/history.
 type KeyHistory struct {
 	Records []PartitionRecord `json:"records"`
-	Next    string            `json:"next,omitempty"`
+	Next    string            `json:"next,omitempty"` // Value of `after` for the next page.
 }

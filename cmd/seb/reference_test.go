@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/test/must"
@@ -90,14 +91,15 @@ func mdCell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<
 // routeTable has the routes of the OpenAPI description by path, with the rights that they need.
 func routeTable(t *testing.T) string {
 	t.Helper()
-	text := must.Get(os.ReadFile("../../internal/httpapi/openapi.yaml"))(t)
+	f := must.Get(os.Open("../../internal/httpapi/openapi.json.gz"))(t)
+	defer f.Close()
 	var spec struct {
 		Paths map[string]map[string]struct {
 			Summary string
-			Rights  string `yaml:"x-rights"`
+			Rights  string `json:"x-rights"`
 		}
 	}
-	must.NoError(t, yaml.Unmarshal(text, &spec))
+	must.NoError(t, json.NewDecoder(must.Get(gzip.NewReader(f))(t)).Decode(&spec))
 	var b strings.Builder
 	b.WriteString("| route | purpose | rights |\n|---|---|---|\n")
 	for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {

@@ -1,6 +1,6 @@
 // Package httpapi is the HTTP front end. It turns requests into calls of package broker, and
-// results into the bodies and codes of package api. openapi.yaml describes it and is served at
-// /openapi.json.
+// results into the bodies and codes of package api. openapi.json.gz, which a test makes of openapi.yaml, the
+// routes and package api, describes it and is served at /openapi.json.
 //
 // Reading order: routes.go lists every route. records_post.go and records_get.go carry data.
 // fault.go is the one table from the broker's errors to codes.

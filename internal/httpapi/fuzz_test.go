@@ -143,7 +143,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// FuzzRequest checks that every answer is described in openapi.yaml, and that no memory stays
+// FuzzRequest checks that every answer is described in openapi.json.gz, and that no memory stays
 // reserved. Requests that write come from a disconnected client, so that they change nothing.
 func FuzzRequest(f *testing.F) {
 	for i := range routes {

@@ -5,6 +5,7 @@
 package interop
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ const (
 )
 
 // description is the file that is embedded into the broker.
-const description = "../../internal/httpapi/openapi.yaml"
+const description = "../../internal/httpapi/openapi.json.gz"
 
 // openapiTime returns how long schemathesis sends requests. It skips the test unless `go run
 // ./test/cmd/openapi` runs it.
@@ -93,9 +94,14 @@ func openapiPython(t *testing.T) (path string, env []string) {
 	return path, []string{"PYTHONPATH=" + dir, "PATH=" + filepath.Join(dir, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")}
 }
 
+// spec returns a file with the description.
 func spec(t *testing.T) string {
 	t.Helper()
-	path := must.Get(filepath.Abs(description))(t)
+	f := must.Get(os.Open(description))(t)
+	defer f.Close()
+	text := must.Get(io.ReadAll(must.Get(gzip.NewReader(f))(t)))(t)
+	path := filepath.Join(t.TempDir(), "openapi.json")
+	must.NoError(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 

@@ -1,4 +1,4 @@
-// Command openapi checks openapi.yaml with third-party tools in pinned versions. redocly lints it,
+// Command openapi checks openapi.json.gz with third-party tools in pinned versions. redocly lints it,
 // and schemathesis derives requests from it. openapi-typescript, openapi-python-client and
 // oapi-codegen generate clients that must work. It takes about three minutes, and longer the first
 // time: it downloads the tools into .cache. It needs python3, node and npm. It prints the output of
