@@ -145,8 +145,8 @@ func TestALeaderFindsBrokersThatDoNotReachIt(t *testing.T) {
 	remote := testenv.CountedS3(t)
 	c := &crew{t, remote.Spec("looks")}
 	a := c.start()
-	c.write(a, "one")
 	lists := remote.Counts().Of(testenv.List, "peer")
+	c.write(a, "one")
 	sebtest.Eventually(t, "it looks for others after a write", func() bool { return remote.Counts().Of(testenv.List, "peer") > lists })
 	other := cluster.Registration{
 		Run: cluster.Run{Node: record.ID{1}, ID: record.ID{2}}, Name: "elsewhere", KafkaID: 1, KeyHash: [32]byte{1}, LevelMax: 1,
