@@ -68,7 +68,7 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 		return usageError{errors.New("-f is required: a file or a folder")}
 	}
 	if slices.Contains(f.files, "-") && !f.yes && !f.diff {
-		return usageError{errors.New("--file: -, so that stdin cannot confirm the changes; add --yes or --diff")}
+		return usageError{errors.New("--file: - needs --yes or --diff, because stdin cannot confirm the changes")}
 	}
 	wanted, err := readTriggers(cmd, f.files)
 	if err != nil {
