@@ -222,6 +222,9 @@ func (d *document) prepare(dir string) (env []string) {
 		programs, _ := buildPrograms(t)
 		must.NoError(t, os.WriteFile(filepath.Join(dir, "bin/go"), []byte(gorun), 0o700))
 		must.NoError(t, os.Symlink(must.Get(filepath.Abs("../test"))(t), filepath.Join(dir, "test")))
+		if !d.withExamples() {
+			must.NoError(t, os.Symlink(must.Get(filepath.Abs("."))(t), filepath.Join(dir, "examples")))
+		}
 		env = append(env, "PROGRAMS="+programs)
 	}
 	if slices.ContainsFunc(d.blocks, func(b block) bool { return strings.Contains(b.text, "versitygw ") }) {
