@@ -88,7 +88,11 @@ func TestSeedsThatFailed(t *testing.T) {
 // TestSameSeed: a seed determines every step, whatever the order in which goroutines run that one
 // step has woken.
 func TestSameSeed(t *testing.T) {
+	seeds := []uint64{5, 116, 163, 172} // some of those in which the order mattered
 	for seed := uint64(1); seed <= uint64(sebtest.Runs(10, 3)); seed++ {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		late := journalsim.Draw(seed)
 		late.Disturb = func() {
 			for range rand.IntN(2) * rand.IntN(20) {
