@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -23,7 +24,7 @@ const testKey = "secret"
 // startBroker starts a real broker on a bucket in memory.
 func startBroker() (address string, stop func()) {
 	ctx := context.Background()
-	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), NoWait: true, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Open(ctx, broker.Options{Options: log.Options{Store: objstore.NewMemory(), NoWait: true, Logger: slog.New(slog.DiscardHandler)}, AutoCreate: true})
 	if err != nil {
 		panic(err)
 	}

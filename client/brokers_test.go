@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -62,7 +63,7 @@ func startPeers(t *testing.T) (leads, standby *peer) {
 
 func startPeer(t *testing.T, store objstore.Store, follow bool) *peer {
 	t.Helper()
-	o := broker.Options{Store: store, NoWait: true, AutoCreate: true, Standby: true, Logger: slog.New(slog.DiscardHandler)}
+	o := broker.Options{Options: log.Options{Store: store, NoWait: true, Standby: true, Logger: slog.New(slog.DiscardHandler)}, AutoCreate: true}
 	o.Core.Standby = follow
 	b := must.Get(broker.Open(t.Context(), o))(t)
 	p := &peer{Broker: b, view: cluster.NewBoard(cluster.Registration{})}

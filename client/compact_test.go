@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -29,7 +30,7 @@ import (
 func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 	t.Helper()
 	ctx, store := context.Background(), objstore.NewMemory()
-	b, err := broker.Open(ctx, broker.Options{Store: store, NoWait: true, Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Open(ctx, broker.Options{Options: log.Options{Store: store, NoWait: true, Logger: slog.New(slog.DiscardHandler)}})
 	must.NoError(t, err)
 	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
 	t.Cleanup(authority.Close)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
@@ -245,7 +246,7 @@ func noStandbys(ctx context.Context, s objstore.Store) error {
 // takeOver leads the log of a bucket for a moment, so that its previous leader acknowledges nothing
 // more.
 func takeOver(ctx context.Context, s objstore.Store) error {
-	b, err := broker.Open(ctx, broker.Options{Store: s, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Open(ctx, broker.Options{Options: log.Options{Store: s, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		return err
 	}

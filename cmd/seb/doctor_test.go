@@ -130,8 +130,7 @@ func logAt(t *testing.T, cfg *config.Config, ahead time.Duration, o objstore.Dis
 	store := must.Get(objstore.OpenDisk(cfg.Bucket, o))(t)
 	defer store.Close()
 	b := must.Get(broker.Open(t.Context(), broker.Options{
-		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
-		Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(ahead).UnixMicro()} },
+		Options: log.Options{Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler), Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(ahead).UnixMicro()} }},
 	}))(t)
 	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}))(t)
 	must.NoError(t, b.Close(context.Background()))

@@ -52,8 +52,8 @@ func newWorld(t testing.TB) *world {
 func (w *world) open(key string, readOnly bool) (*broker.Broker, *auth.Authority) {
 	w.t.Helper()
 	b := must.Get(broker.Open(w.t.Context(), broker.Options{
-		Store: w.store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, AutoCreate: true,
-		Core: core.Config{ReadOnly: readOnly},
+		Options:    log.Options{Store: w.store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, Core: core.Config{ReadOnly: readOnly}},
+		AutoCreate: true,
 	}))(w.t)
 	a := auth.New(auth.Options{Broker: b, RootKey: key, Internal: []string{"firings"}, Now: w.clock})
 	w.t.Cleanup(func() {

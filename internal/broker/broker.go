@@ -81,11 +81,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	})
 	b.ahead = &readAhead{}
 	b.ahead.store, _ = objstore.As[objstore.Ahead](o.Store)
-	log, err := log.Open(ctx, log.Options{
-		Store: o.Store, Core: o.Core, Standby: o.Standby, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
-		QueueBytes: o.Budget.Class(budget.Produce).Limit(), RaiseMax: o.RaiseMax, Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
-		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, AccessChanged: b.accessChanged, Role: b.roleChanged, FillCache: o.FillCache, Fed: o.Fed},
-	})
+	o.QueueBytes = o.Budget.Class(budget.Produce).Limit()
+	o.Hooks.Committed, o.Hooks.Advanced, o.Hooks.AccessChanged, o.Hooks.Role = b.committed, b.advanced, b.accessChanged, b.roleChanged
+	log, err := log.Open(ctx, o.Options)
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
 	}

@@ -61,9 +61,8 @@ func options(s objstore.Store) broker.Options {
 	b := budget.New(64 << 20)
 	b.Buffers().Poison()
 	return broker.Options{
-		Store: s, Budget: b, Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Core:   retries(),
+		Options:    log.Options{Store: s, Budget: b, Batch: log.Config{Wait: time.Millisecond}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Core: retries()},
+		AutoCreate: true,
 	}
 }
 

@@ -12,40 +12,22 @@ import (
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/stats"
 )
 
 // Options configure a Broker. Store must be set; for every other field the zero value means the
 // default.
 type Options struct {
-	// Store is the bucket, perhaps behind a cache.
-	Store objstore.Store
-	// Core configures the log. ReadOnly and Advertised in it also apply to the broker.
-	Core core.Config
-	// Standby makes a fenced broker follow its successor instead of ending; Stand makes it lead
-	// again.
-	Standby bool
+	// Options are those of the log. Store may be behind a cache; Core.ReadOnly and Core.Advertised also
+	// apply to the broker, and Timeouts to its reads of records. Budget is the memory, by default 256 MiB.
+	// The broker sets QueueBytes, and all Hooks but Fed and FillCache.
+	log.Options
 	// InDoubt, if not nil, reports whether this leader may have been deposed without knowing it. Confirm
 	// then looks at the log.
 	InDoubt func() bool
 	// Told, if not nil, returns a position of the leader, as cluster.Core.Told does. A follower that has
 	// applied it needs no look at the log for a state of that age.
 	Told func() (pos state.Position, age time.Duration, ok bool)
-	// Batch configures when queued appends become an object; NoWait stores them at once.
-	Batch  log.Config
-	NoWait bool
-	// AcceptClock accepts the machine's clock at the start, even if it is far from the log's last
-	// time (rule R15).
-	AcceptClock bool
-	// Clocks reads the clocks; default: those of the machine and the store.
-	Clocks func() log.Reading
-	// Timeouts limit single store requests; zero: the defaults of the log and of reads.
-	Timeouts log.Timeouts
-	// Budget is the memory; default 256 MiB.
-	Budget *budget.Budget
 	// Internal are topics that only AppendChange writes, and that EnsureTopic does not create.
 	Internal []string
 	// AutoCreate lets EnsureTopic create topics with DefaultPartitions partitions; default 1.
@@ -54,8 +36,6 @@ type Options struct {
 	// ShareReads makes equal concurrent reads share one request: for remote stores without a cache
 	// in front.
 	ShareReads bool
-	// Checksums sends a CRC-32C with each object, for stores that accept it.
-	Checksums bool
 	// RetentionEvery is the interval of retention; default one minute. Now is the clock of
 	// retention and of committed offsets; default the log's.
 	RetentionEvery time.Duration
@@ -74,19 +54,6 @@ type Options struct {
 	AuditTopic string
 	// Origin describes, in audit records, the client of changes whose context has none.
 	Origin audit.Origin
-	// FillCache, if not nil, is called with each committed object, to fill a cache. The parts are
-	// valid until it returns.
-	FillCache func(key string, parts [][]byte)
-	// Fed, if not nil, gets the committed slots of a leader while that is wanted (Feeds), as
-	// log.Hooks.Fed does.
-	Fed func(pos state.Position, prefix []byte)
-	// RaiseMax, if not nil, returns the highest format level to which the bucket may be raised now.
-	RaiseMax func() uint32
-
-	Logger  *slog.Logger // default slog.Default()
-	Metrics *metrics.Set // default: a new set that is not registered
-	// Latency, if not nil, records the times of acknowledgements and of PUTs of commit objects.
-	Latency *stats.Latency
 }
 
 const (

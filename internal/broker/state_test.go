@@ -24,7 +24,8 @@ import (
 func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Broker {
 	t.Helper()
 	b := must.Get(broker.Open(t.Context(), broker.Options{
-		Store: store, AutoCreate: true, Core: core.Config{StateMax: stateMax}, Batch: log.Config{Wait: time.Microsecond},
+		Options:    log.Options{Store: store, Core: core.Config{StateMax: stateMax}, Batch: log.Config{Wait: time.Microsecond}},
+		AutoCreate: true,
 	}))(t)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b

@@ -34,9 +34,8 @@ const timeout = time.Minute
 func options(s objstore.Store, snapshotSlots int) broker.Options {
 	const ms = core.Duration(time.Millisecond)
 	return broker.Options{
-		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, NoWait: true, AutoCreate: true,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Core:   core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots},
+		Options:    log.Options{Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, NoWait: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Core: core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots}},
+		AutoCreate: true,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -31,7 +32,7 @@ import (
 // records, z is compressed, p has three partitions, s accepts only small batches.
 func handler(f *testing.F) *API {
 	ctx := f.Context()
-	b := must.Get(broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true}))(f)
+	b := must.Get(broker.Open(ctx, broker.Options{Options: log.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true}}))(f)
 	f.Cleanup(func() { check.NoError(f, b.Close(context.Background())) })
 	for name, spec := range map[string]broker.TopicSpec{
 		"t": {}, "z": {Settings: map[string]string{"compression": "zstd"}}, "p": {Partitions: 3}, "s": {Settings: map[string]string{"max-batch-bytes": "200"}},

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/console"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -76,7 +77,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	s := &server{t: t, log: &sebtest.Log{}}
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := setup{store: objstore.NewMemory(), limit: 256 << 20}
-	c.broker = broker.Options{AutoCreate: true, NoWait: true, Logger: logger}
+	c.broker = broker.Options{Options: log.Options{NoWait: true, Logger: logger}, AutoCreate: true}
 	c.http = Options{Hosts: []string{"x"}, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond, Console: console.Serve, Control: obeying{}}
 	for _, f := range change {
 		f(&c)

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -25,7 +26,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	store := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	mem := budget.New(32 << 20)
 	open := func() *broker.Broker {
-		br := must.Get(broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, Budget: mem, Logger: slog.New(slog.DiscardHandler)}))(t)
+		br := must.Get(broker.Open(t.Context(), broker.Options{Options: log.Options{Store: store, NoWait: true, Budget: mem, Logger: slog.New(slog.DiscardHandler)}}))(t)
 		return br
 	}
 	br := open()

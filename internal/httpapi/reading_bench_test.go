@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -122,7 +123,7 @@ func benchmarkScan(b *testing.B, codec record.Compression, where string) {
 }
 
 func opened(b *testing.B, store objstore.Store) *broker.Broker {
-	br, err := broker.Open(b.Context(), broker.Options{Store: store, NoWait: true, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)})
+	br, err := broker.Open(b.Context(), broker.Options{Options: log.Options{Store: store, NoWait: true, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)}})
 	must.NoError(b, err)
 	return br
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -32,7 +33,7 @@ import (
 func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
 	t.Helper()
 	b := must.Get(broker.Open(t.Context(), broker.Options{
-		Store: objstore.NewMemory(), NoWait: true, Budget: budget.New(limit), Logger: slog.New(slog.DiscardHandler),
+		Options: log.Options{Store: objstore.NewMemory(), NoWait: true, Budget: budget.New(limit), Logger: slog.New(slog.DiscardHandler)},
 	}))(t)
 	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2}))(t)
 	t.Cleanup(func() {

@@ -52,7 +52,7 @@ func newTestSite(t *testing.T) *testSite {
 func (s *testSite) start() {
 	s.t.Helper()
 	s.b = must.Get(broker.Open(s.t.Context(), broker.Options{
-		Store: s.store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, Logger: quiet,
+		Options: log.Options{Store: s.store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, Logger: quiet},
 	}))(s.t)
 	s.c = coordinator.Open(context.Background(), coordinator.Options{
 		Broker: s.b, InitialDelay: 20 * time.Millisecond, SessionMin: time.Millisecond, Session: 2 * time.Second, Beat: 50 * time.Millisecond,

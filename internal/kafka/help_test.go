@@ -55,7 +55,8 @@ func (s *served) asked(t testing.TB, api string, n uint64) {
 func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)) *broker.Broker {
 	t.Helper()
 	o := broker.Options{
-		Store: store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, AutoCreate: true, Logger: quiet,
+		Options:    log.Options{Store: store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, Logger: quiet},
+		AutoCreate: true,
 	}
 	if change != nil {
 		change(&o)

@@ -156,13 +156,15 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	record.SetInflateMemory(o.MemoryLimit / inflateShare)
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
-		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
-		DefaultPartitions: o.DefaultPartitions, Internal: InternalTopics(), AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
-		Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots},
-		Standby: o.Standby || o.Follow, InDoubt: o.joined.InDoubt, Told: o.joined.Told, RaiseMax: o.joined.RaiseMax, Fed: o.joined.Fed,
-		Batch:  o.batching(local, mem),
-		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
-		Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
+		Options: log.Options{
+			Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, Checksums: !local,
+			Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots},
+			Standby: o.Standby || o.Follow, RaiseMax: o.joined.RaiseMax, Hooks: log.Hooks{Fed: o.joined.Fed},
+			Batch: o.batching(local, mem), NoWait: o.batchWait(local) == 0,
+			Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
+		},
+		AutoCreate: !o.NoAutoCreate, DefaultPartitions: o.DefaultPartitions, Internal: InternalTopics(), AuditTopic: o.AuditTopic, Origin: o.Origin,
+		InDoubt: o.joined.InDoubt, Told: o.joined.Told, RetentionEvery: o.RetentionEvery,
 	}
 	if err = n.openBudget(o, local, &opt.Batch, mem); err != nil {
 		return err
@@ -189,7 +191,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 				Index: mem.Class(budget.CacheIndex), Ahead: mem.Class(budget.Fetch), Buffers: mem.Buffers(), Logger: o.Logger,
 			})
 		}}
-		opt.Store, opt.FillCache = n.cache, n.cache.keep
+		opt.Store, opt.Hooks.FillCache = n.cache, n.cache.keep
 	}
 	opt.ShareReads = !local && n.cache == nil
 	keys, events, riemann := new(keyLog), new(eventLog), new(riemannLog)

@@ -53,7 +53,7 @@ type setup struct {
 func start(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
 	c := setup{store: objstore.NewMemory(), limit: 64 << 20}
-	c.broker = broker.Options{Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)}
+	c.broker = broker.Options{Options: log.Options{Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, Logger: slog.New(slog.DiscardHandler)}, AutoCreate: true}
 	c.o = Options{Metrics: metrics.NewSet(), AckTimeout: 20 * time.Second}
 	for _, f := range change {
 		f(&c)

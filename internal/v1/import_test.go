@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/record"
@@ -25,7 +26,7 @@ import (
 // realBroker is a broker on a bucket in memory. A wrapper may change its answers.
 func realBroker(t *testing.T, wrap ...func(http.Handler) http.Handler) *client.Client {
 	t.Helper()
-	b, err := broker.Open(t.Context(), broker.Options{Store: objstore.NewMemory(), NoWait: true, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Open(t.Context(), broker.Options{Options: log.Options{Store: objstore.NewMemory(), NoWait: true, Logger: slog.New(slog.DiscardHandler)}, AutoCreate: true})
 	must.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	authority := auth.New(auth.Options{Broker: b, RootKey: "key"})

@@ -38,8 +38,8 @@ var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
 func options(s objstore.Store, snapshotSlots int) broker.Options {
 	const ms = core.Duration(time.Millisecond)
 	return broker.Options{
-		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, NoWait: true, AutoCreate: true, Logger: silent,
-		Core: core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots},
+		Options:    log.Options{Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, NoWait: true, Logger: silent, Core: core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms, SnapshotSlots: snapshotSlots}},
+		AutoCreate: true,
 	}
 }
 

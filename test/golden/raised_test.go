@@ -72,8 +72,7 @@ func (m *maker) fastClock() {
 	store := must.Get(objstore.OpenDisk(m.bucket, objstore.DiskOptions{}))(t)
 	defer store.Close()
 	b, err := broker.Open(t.Context(), broker.Options{
-		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
-		Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(time.Hour).UnixMicro()} },
+		Options: log.Options{Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler), Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(time.Hour).UnixMicro()} }},
 	})
 	must.NoError(t, err)
 	_, err = b.CreateTopic(t.Context(), "early", broker.TopicSpec{Partitions: 1})

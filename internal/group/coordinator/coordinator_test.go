@@ -65,9 +65,8 @@ type life struct {
 func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *life {
 	t.Helper()
 	b := must.Get(broker.Open(t.Context(), broker.Options{
-		Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
-		Timeouts: log.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond},
-		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Options:    log.Options{Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, Timeouts: log.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		AutoCreate: true,
 	}))(t)
 	o := coordinator.Options{Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
@@ -343,7 +342,7 @@ func TestWhatIsParkedIsAnsweredAtTheEnd(t *testing.T) {
 func TestAFollowerCoordinatesNothing(t *testing.T) {
 	s := objstore.NewMemory()
 	open(t, s, nil)
-	o := broker.Options{Store: s, Logger: slog.New(slog.DiscardHandler)}
+	o := broker.Options{Options: log.Options{Store: s, Logger: slog.New(slog.DiscardHandler)}}
 	o.Core.ReadOnly = true
 	b := must.Get(broker.Open(t.Context(), o))(t)
 	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b})

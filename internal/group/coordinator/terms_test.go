@@ -22,8 +22,8 @@ import (
 func TestGroupsEndWithTheTerm(t *testing.T) {
 	ctx, store := t.Context(), objstore.NewMemory()
 	b := must.Get(broker.Open(ctx, broker.Options{
-		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true, Standby: true,
-		Logger: slog.New(slog.DiscardHandler),
+		Options:    log.Options{Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, Standby: true, Logger: slog.New(slog.DiscardHandler)},
+		AutoCreate: true,
 	}))(t)
 	l := &life{t: t, b: b, c: coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: slog.New(slog.DiscardHandler)})}
 	t.Cleanup(l.kill)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -21,7 +22,7 @@ func BenchmarkCompaction(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
 		store := objstore.NewMemory()
-		br, err := broker.Open(b.Context(), broker.Options{Store: store})
+		br, err := broker.Open(b.Context(), broker.Options{Options: log.Options{Store: store}})
 		must.NoError(b, err)
 		if _, err := br.CreateTopic(b.Context(), "t", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
 			b.Fatal(err)

@@ -104,8 +104,8 @@ func newLife(t *testing.T, store objstore.Store) *life {
 func (l *life) open(store objstore.Store) *broker.Broker {
 	l.t.Helper()
 	b := must.Get(broker.Open(l.t.Context(), broker.Options{
-		Store: store, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond}, RetentionEvery: 2 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler),
+		Options:        log.Options{Store: store, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond}, Logger: slog.New(slog.DiscardHandler)},
+		RetentionEvery: 2 * time.Millisecond,
 	}))(l.t)
 	l.t.Cleanup(func() { b.Close(context.Background()) })
 	return b

@@ -28,7 +28,8 @@ var config = pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}
 func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
 	t.Helper()
 	b := must.Get(broker.Open(t.Context(), broker.Options{
-		Store: store, AutoCreate: true, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond},
+		Options:    log.Options{Store: store, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond}},
+		AutoCreate: true,
 	}))(t)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b

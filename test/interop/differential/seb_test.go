@@ -29,8 +29,8 @@ type seb struct {
 func startSeb(ctx context.Context) (*seb, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	b, err := broker.Open(ctx, broker.Options{
-		Store: objstore.NewMemory(), Budget: budget.New(256 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true,
-		RetentionEvery: time.Hour, Logger: quiet,
+		Options:    log.Options{Store: objstore.NewMemory(), Budget: budget.New(256 << 20), Batch: log.Config{Wait: time.Millisecond}, Logger: quiet},
+		AutoCreate: true, RetentionEvery: time.Hour,
 	})
 	if err != nil {
 		return nil, err
