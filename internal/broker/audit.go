@@ -150,7 +150,7 @@ func (b *Broker) Audits() bool { return b.opt.AuditTopic != "" }
 
 // auditRecord returns the audit record of a change by the client of ctx; nil without an audit topic.
 // It creates the topic if it is missing.
-func (b *Broker) auditRecord(ctx context.Context, c *audit.Change) (*log.Audit, error) {
+func (b *Broker) auditRecord(ctx context.Context, c *audit.Change) (*log.Append, error) {
 	if b.opt.AuditTopic == "" || c == nil {
 		return nil, nil
 	}
@@ -158,7 +158,7 @@ func (b *Broker) auditRecord(ctx context.Context, c *audit.Change) (*log.Audit, 
 	return b.auditBatch(ctx, &audit.Event{Origin: origin, Change: *c, Outcome: audit.Done})
 }
 
-func (b *Broker) auditBatch(ctx context.Context, e *audit.Event) (*log.Audit, error) {
+func (b *Broker) auditBatch(ctx context.Context, e *audit.Event) (*log.Append, error) {
 	id, err := b.auditTopic(ctx)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (b *Broker) auditBatch(ctx context.Context, e *audit.Event) (*log.Audit, er
 	if err != nil {
 		return nil, err
 	}
-	return &log.Audit{Data: data, Head: core.Append{
+	return &log.Append{Data: data, Head: core.Append{
 		Topic: id, Span: uint32(sum.Span), Records: uint32(sum.Records), Bytes: uint32(len(data)),
 		MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp, Expected: -1,
 	}}, nil

@@ -16,9 +16,9 @@ import (
 )
 
 // auditOf returns an audit record with a value.
-func auditOf(t testing.TB, id record.ID, value string) *log.Audit {
+func auditOf(t testing.TB, id record.ID, value string) *log.Append {
 	a := batch(t, id, 0, value)
-	return &log.Audit{Head: a.Head, Data: a.Data}
+	return &log.Append{Head: a.Head, Data: a.Data}
 }
 
 func createOp(name string) core.Op {

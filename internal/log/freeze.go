@@ -76,7 +76,7 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 
 // append adds a member's append, and returns its position.
 func (p *proposal) append(m *member) int {
-	p.p.Appends, p.appends = append(p.p.Appends, m.head), append(p.appends, m)
+	p.p.Appends, p.appends = append(p.p.Appends, m.Head), append(p.appends, m)
 	return len(p.appends) - 1
 }
 

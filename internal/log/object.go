@@ -126,7 +126,7 @@ func build(f *core.Frozen, members []*member, mem *budget.Budget) (o *Object, he
 func (o *Object) openArena(f *core.Frozen, members []*member, mem *budget.Budget) {
 	n := 0
 	for _, i := range f.Order {
-		if d := len(members[i].data); d < copyMax {
+		if d := len(members[i].Data); d < copyMax {
 			n += d
 		}
 	}
@@ -143,22 +143,22 @@ func (o *Object) openArena(f *core.Frozen, members []*member, mem *budget.Budget
 
 // adopt takes over a member's data. Small data is copied, so that its buffer is released at once.
 func (o *Object) adopt(m *member) []byte {
-	if o.arena == nil || len(m.data) >= copyMax {
-		data := m.data
-		if m.release != nil {
-			o.releases = append(o.releases, m.release)
+	if o.arena == nil || len(m.Data) >= copyMax {
+		data := m.Data
+		if m.Release != nil {
+			o.releases = append(o.releases, m.Release)
 		}
-		if m.memory != nil {
-			o.foreign = append(o.foreign, m.memory)
+		if m.Memory != nil {
+			o.foreign = append(o.foreign, m.Memory)
 		} else {
 			o.extra += int64(len(data))
 		}
-		m.data, m.release, m.memory = nil, nil, nil
+		m.forget()
 		o.Parts, o.run = append(o.Parts, data), -1
 		return data
 	}
 	from := len(o.arena)
-	o.arena = append(o.arena, m.data...)
+	o.arena = append(o.arena, m.Data...)
 	m.drop()
 	if o.run < 0 {
 		o.Parts, o.run = append(o.Parts, nil), from

@@ -24,24 +24,16 @@ type Append struct {
 	// Memory, if not nil, is the reservation that covers Data. A later holder of Data may move it
 	// to another class; Release still releases it.
 	Memory *budget.Reservation
-	// Audit, if not nil, is the audit record of this append. The log has both, in one slot, or
-	// neither.
-	Audit *Audit
+	// Audit, if not nil, is the audit record of this append, one batch. The log has both, in one slot,
+	// or neither.
+	Audit *Append
 }
 
-// Audit is the audit record of an append or an operation.
-type Audit struct {
-	Head core.Append
-	Data []byte // one batch, owned by the log from then on
-}
-
-// member returns the record as a part of the member that it belongs to. It is never answered.
-func (a *Audit) member() *member {
-	if a == nil {
-		return nil
-	}
-	m := &member{head: a.Head, data: a.Data, state: memberDone}
-	m.head.Audits = true
+// auditMember returns an audit record as a part of the member that it belongs to. It is never
+// answered.
+func auditMember(a *Append) *member {
+	m := &member{Append: *a, state: memberDone}
+	m.Head.Audits = true
 	return m
 }
 
@@ -107,18 +99,15 @@ const (
 
 // member is a submitted append or operation. It belongs to the owner once submitted.
 type member struct {
-	item    Item[*member]
-	ticket  *Ticket
-	i       int // index in the ticket
-	state   memberState
-	head    core.Append
-	data    []byte
-	bytes   int64 // queued bytes: size of data, or an estimate for op
-	release func()
-	memory  *budget.Reservation
-	op      *core.Op // instead of head and data
-	audit   *member  // its audit record, or nil
-	since   int64    // submission time on the log's clock
+	Append          // what Submit got; unset if op is not nil
+	op     *core.Op // what Propose got
+	item   Item[*member]
+	ticket *Ticket
+	i      int // index in the ticket
+	state  memberState
+	bytes  int64   // queued bytes: size of Data, or an estimate for op
+	audit  *member // its audit record, or nil
+	since  int64   // submission time on the log's clock
 }
 
 func (l *Log) newTicket(n int) *Ticket {
@@ -145,12 +134,11 @@ func (l *Log) submit(appends []Append, deferred bool) *Ticket {
 	for i := range appends {
 		a := &appends[i]
 		m := &t.members[i]
-		m.ticket, m.i, m.head, m.since = t, i, a.Head, now
-		m.data, m.release, m.memory = a.Data, a.Release, a.Memory
+		m.ticket, m.i, m.Append, m.since = t, i, *a, now
 		m.item.Value, m.item.Deferred = m, deferred
 		m.bytes = int64(len(a.Data))
 		if a.Audit != nil {
-			m.audit = a.Audit.member()
+			m.audit = auditMember(a.Audit)
 			m.bytes += int64(len(a.Audit.Data))
 		}
 		bytes += m.bytes
@@ -169,10 +157,10 @@ func (l *Log) ProposeAll(ops []core.Op) *Ticket { return l.propose(ops, false) }
 
 // ProposeAudited queues a change of the state with its audit record. The log has both, in one slot,
 // or neither.
-func (l *Log) ProposeAudited(op core.Op, audit *Audit) *Ticket {
+func (l *Log) ProposeAudited(op core.Op, audit *Append) *Ticket {
 	t := l.newTicket(1)
 	m := &t.members[0]
-	m.ticket, m.op, m.audit, m.since = t, &op, audit.member(), l.now()
+	m.ticket, m.op, m.audit, m.since = t, &op, auditMember(audit), l.now()
 	m.item.Value = m
 	m.bytes = opBytes(&op.Record) + int64(len(audit.Data))
 	l.send(t, m.bytes)
@@ -285,11 +273,14 @@ func (l *Log) reject(m *member, err error) {
 
 // drop releases the data if the member still holds it.
 func (m *member) drop() {
-	if m.release != nil {
-		m.release()
+	if m.Release != nil {
+		m.Release()
 	}
-	m.data, m.release, m.memory = nil, nil, nil
+	m.forget()
 }
+
+// forget drops the references to the data.
+func (m *member) forget() { m.Data, m.Release, m.Memory = nil, nil, nil }
 
 // answer gives a member its result, unless it has one, and closes the ticket after the last. Only
 // the owner calls it, or the submitter of a ticket that never reached the owner.
