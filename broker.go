@@ -217,7 +217,7 @@ func (b *Broker) Err() error { return b.n.Err() }
 // sends no request.
 func (b *Broker) Ready() error { return b.n.Ready() }
 
-// Epoch returns the broker's term of leadership. Every takeover increases it.
+// Epoch returns the number of the broker's leadership. Every takeover increases it.
 func (b *Broker) Epoch() uint32 { return b.n.Epoch() }
 
 // ResetTime sets the log time back to the machine's clock if the log time is later, and returns

@@ -40,9 +40,9 @@ type Broker struct {
 
 	producers atomic.Uint32 // producer ids given
 
-	fresh freshness
-	end   freshness // of ConfirmEnd
-	terms *terms
+	fresh   freshness
+	end     freshness // of ConfirmEnd
+	leading *leadership
 
 	access   accessChanges
 	progress progress
@@ -72,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		opt: o, met: newMeters(&o),
-		topics: make(chan struct{}, 1), terms: newTerms(), fresh: newFreshness(), end: newFreshness(), closing: make(chan struct{}),
+		topics: make(chan struct{}, 1), leading: newLeadership(), fresh: newFreshness(), end: newFreshness(), closing: make(chan struct{}),
 	}
 	b.tail = &tail{class: o.Budget.Class(budget.Tail), met: b.met, objects: map[slotKey]*log.Object{}}
 	b.waiters = newWaiters(b.met)
@@ -99,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
 	b.WhileLeading(b.retain)
-	b.running.Go(func() { b.terms.run(run) })
+	b.running.Go(func() { b.leading.run(run) })
 	if !b.ReadOnly() && o.AuditTopic != "" {
 		b.startSamplers(run)
 	}
@@ -222,7 +222,7 @@ func (b *Broker) Err() error {
 func (b *Broker) Close(ctx context.Context) error {
 	b.closed.Do(func() {
 		close(b.closing)
-		b.EndTerms()
+		b.EndWhileLeading()
 		b.stop()
 	})
 	b.running.Wait() // its context is canceled, so it waits for no I/O

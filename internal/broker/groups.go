@@ -81,24 +81,24 @@ var closedDone = func() chan struct{} {
 // Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and
 // those of an append.
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
-	return b.submitOffsets(ctx, group, commits, offsetTerms{}).Wait(ctx)
+	return b.submitOffsets(ctx, group, commits, offsetConditions{}).Wait(ctx)
 }
 
 // SubmitOffsets queues commits in call order and returns without waiting. It also accepts the
 // negative offsets of Kafka clients, down to state.CommitMin; they mean no position. The commits are
-// refused in another epoch than term, because the caller has compared them with the members that the
+// refused in another epoch, because the caller has compared them with the members that the
 // group has in that one.
-func (b *Broker) SubmitOffsets(ctx context.Context, term uint32, group string, commits []OffsetCommit) *OffsetTicket {
-	return b.submitOffsets(ctx, group, commits, offsetTerms{least: state.CommitMin, epoch: term})
+func (b *Broker) SubmitOffsets(ctx context.Context, epoch uint32, group string, commits []OffsetCommit) *OffsetTicket {
+	return b.submitOffsets(ctx, group, commits, offsetConditions{least: state.CommitMin, epoch: epoch})
 }
 
-// offsetTerms are conditions of commits: the least offset, and if not 0, the only epoch.
-type offsetTerms struct {
+// offsetConditions are conditions of commits: the least offset, and if not 0, the only epoch.
+type offsetConditions struct {
 	least int64
 	epoch uint32
 }
 
-func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, on offsetTerms) *OffsetTicket {
+func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, on offsetConditions) *OffsetTicket {
 	t := &OffsetTicket{
 		errs: make([]error, len(commits)),
 		ops:  make([]core.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),

@@ -32,14 +32,14 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestStepDownOfABroker: what only a leader does ends, and begins again in the next term.
+// TestStepDownOfABroker: what only a leader does ends, and begins again in the next epoch.
 func TestStepDownOfABroker(t *testing.T) {
 	o := options(objstore.NewMemory())
 	o.Standby = true
 	b := open(t, o)
 	a := newActivity(b)
 	b.WhileLeading(a.run)
-	must.Equalf(t, <-a.terms, 1, "first term in epoch")
+	must.Equalf(t, <-a.epochs, 1, "first epoch")
 	create(t, b, "t", 1)
 	b.Show(time.Hour, time.Hour)
 	if r, err := b.Park(t.Context(), true); err != nil || !r.Parked {
@@ -51,12 +51,12 @@ func TestStepDownOfABroker(t *testing.T) {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	must.NoError(t, b.StepDown(t.Context(), 0))
-	if err := <-a.ended; !errors.Is(err, broker.ErrDeposed) || b.Term() != 0 {
-		t.Errorf("the term ended with %v, term %d", err, b.Term())
+	if err := <-a.ended; !errors.Is(err, broker.ErrDeposed) || b.LeadingEpoch() != 0 {
+		t.Errorf("the epoch ended with %v, then it led in %d", err, b.LeadingEpoch())
 	}
 	sebtest.Eventually(t, "the broker follows", b.Follows)
 	must.NoError(t, b.Confirm(t.Context()))
 	must.NoError(t, b.Stand(t.Context()))
-	check.Equalf(t, <-a.terms, 2, "second term in epoch")
+	check.Equalf(t, <-a.epochs, 2, "second epoch")
 	mustProduce(t, b, "t", 0, "b")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// retain calls retainOnce at each interval, in a term.
+// retain calls retainOnce at each interval, while this broker leads.
 func (b *Broker) retain(ctx context.Context) {
 	every := time.NewTicker(b.opt.RetentionEvery)
 	defer every.Stop()

@@ -20,8 +20,8 @@ import (
 type Log interface {
 	// Cluster is the ID of the bucket's log.
 	Cluster() record.ID
-	// Term is the epoch that this broker leads; 0: it follows.
-	Term() uint32
+	// LeadingEpoch is the epoch that this broker leads; 0: it follows.
+	LeadingEpoch() uint32
 	// LogPosition returns the committed position and the nonce of its epoch. known is false before
 	// the log is loaded.
 	LogPosition() (pos state.Position, nonce record.ID, known bool)
@@ -163,7 +163,7 @@ func (m *Meter) ownCommits(pos state.Position, nonce record.ID) int64 {
 			m.led.commits = int64(epochs[i].Seal) + 1
 		}
 	}
-	if term := m.o.Log.Term(); term != 0 && term == pos.Epoch {
+	if epoch := m.o.Log.LeadingEpoch(); epoch != 0 && epoch == pos.Epoch {
 		m.ledOnce, m.led = m.ledOnce+m.led.commits, now
 	}
 	return m.ledOnce + m.led.commits
@@ -221,7 +221,7 @@ func (m *Meter) begin(now time.Time) {
 		}
 	}
 	m.account = account{Store: m.o.Store, Cluster: cluster, OthersSince: now.Truncate(time.Second)}
-	if m.o.Log.Term() == 1 {
+	if m.o.Log.LeadingEpoch() == 1 {
 		m.account.OthersSince = monthOf(now) // this process has made the log, so it has sent all requests
 	}
 }

@@ -92,8 +92,8 @@ func (c *chain) since(t time.Time) (n int64) {
 	return n
 }
 
-// Term is the newest epoch, as of a broker that starts on the chain.
-func (c *chain) Term() uint32 {
+// LeadingEpoch is the newest epoch, as of a broker that starts on the chain.
+func (c *chain) LeadingEpoch() uint32 {
 	if c.follows {
 		return 0
 	}

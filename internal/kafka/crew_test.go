@@ -108,7 +108,7 @@ func (m *mate) Members() []cluster.Member {
 	defer m.crew.mu.Unlock()
 	var leader *mate
 	for _, x := range m.crew.mates {
-		if x.b.Leads() && (leader == nil || x.b.Term() > leader.b.Term()) {
+		if x.b.Leads() && (leader == nil || x.b.LeadingEpoch() > leader.b.LeadingEpoch()) {
 			leader = x
 		}
 	}

@@ -231,7 +231,7 @@ func notifyAll(followers ...interface{ notify(topics bool) }) func(topics bool) 
 	}
 }
 
-// merge runs a merger for a term.
+// merge runs a merger while this broker leads.
 func (n *Node) merge(ctx context.Context) {
 	merger := compactor.Open(n.merging)
 	<-ctx.Done()
@@ -264,7 +264,7 @@ func (n *Node) Bucket() objstore.Store { return n.bucket }
 
 // Stop is the first part of Close. Reads of what is in memory or in the disk cache still work.
 func (n *Node) Stop(ctx context.Context) error {
-	n.EndTerms()
+	n.EndWhileLeading()
 	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx))
 }
 

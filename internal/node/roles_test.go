@@ -181,7 +181,7 @@ func TestTakeoverRequests(t *testing.T) {
 		if got := store.Counts().Sub(before); got.Puts != 2 || got.Gets != 0 || got.Lists != 3 {
 			t.Errorf("a takeover took %+v, want 2 PUT, 3 LIST", got)
 		}
-		if n.Follows() || n.Term() == 0 {
+		if n.Follows() || n.LeadingEpoch() == 0 {
 			t.Error("the node does not lead")
 		}
 		before = store.Counts()

@@ -173,7 +173,7 @@ func (s *Server) closeGroups() {
 	}
 }
 
-// deliver delivers firings in the terms in which this broker leads.
+// deliver delivers firings while this broker leads.
 func (s *Server) deliver(set *metrics.Set) {
 	if s.node.Triggers() == nil {
 		return
@@ -200,7 +200,7 @@ func (s *Server) deliver(set *metrics.Set) {
 // stopDeliveries stops deliveries and the trigger engine while the broker still accepts their
 // records.
 func (s *Server) stopDeliveries() error {
-	s.node.EndTerms()
+	s.node.EndWhileLeading()
 	if s.node.Triggers() == nil {
 		return nil
 	}

@@ -21,8 +21,8 @@ const LimitMax = 10_000
 
 // ready reports whether this broker leads, and has read the records of earlier leaders.
 func (e *Engine) ready(p *Progress) bool {
-	term := e.opt.Log.Term()
-	return term != 0 && p.ReadyIn == term
+	epoch := e.opt.Log.LeadingEpoch()
+	return epoch != 0 && p.ReadyIn == epoch
 }
 
 // Due returns the triggers with firings to deliver at an instant, and when the next firing of the

@@ -291,10 +291,10 @@ type Log interface {
 	// returns the offset of the first. After an error they may appear once, later, or never; on a
 	// broker that is not the leader, never.
 	Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (base int64, err error)
-	// Term returns the epoch in which this broker leads, and so knows everything committed before;
+	// LeadingEpoch returns the epoch in which this broker leads, and so knows everything committed before;
 	// 0: it does not lead. A fenced broker may lead again, in a later epoch.
-	Term() uint32
-	// Leads reports whether this broker leads, as Term does.
+	LeadingEpoch() uint32
+	// Leads reports whether this broker leads, as LeadingEpoch does.
 	Leads() bool
 }
 

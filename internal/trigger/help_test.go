@@ -41,8 +41,8 @@ type fakeLog struct {
 	topics    []*fakeTopic
 	leader    *fakeBroker
 	subs      []*fakeBroker
-	epoch     record.ID
-	term      uint32                                              // of the leader
+	origin    record.ID
+	epoch     uint32                                              // of the leader
 	readErr   error                                               // error of Read
 	readFault func(topic string, part uint32, offset int64) error // error of Read for a batch
 }
@@ -74,7 +74,7 @@ type fakePartition struct {
 }
 
 func newLog() *fakeLog {
-	return &fakeLog{cluster: record.NewID(), epoch: record.NewID(), wall: 1_000_000_000}
+	return &fakeLog{cluster: record.NewID(), origin: record.NewID(), wall: 1_000_000_000}
 }
 
 // fakeBroker is a broker that knows the log up to a slot.
@@ -91,8 +91,8 @@ func (l *fakeLog) broker(leads bool) *fakeBroker {
 	defer l.mu.Unlock()
 	b := &fakeBroker{fakeLog: l, changed: make(chan struct{}, 1), seen: len(l.slots)}
 	if leads {
-		l.leader, l.epoch = b, record.NewID()
-		l.term++
+		l.leader, l.origin = b, record.NewID()
+		l.epoch++
 	}
 	l.subs = append(l.subs, b)
 	return b
@@ -102,8 +102,8 @@ func (l *fakeLog) broker(leads bool) *fakeBroker {
 func (l *fakeLog) takeOver(b *fakeBroker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leader, l.epoch, b.seen, b.behind = b, record.NewID(), len(l.slots), false
-	l.term++
+	l.leader, l.origin, b.seen, b.behind = b, record.NewID(), len(l.slots), false
+	l.epoch++
 }
 
 func (b *fakeBroker) catchUp(slots int) {
@@ -306,21 +306,21 @@ func (l *fakeLog) appendLocked(id record.ID, part uint32, recs []record.Record) 
 		p.batches, p.slots, data = append(p.batches, one), append(p.slots, len(l.slots)), rest
 	}
 	for range recs {
-		p.origins = append(p.origins, l.epoch)
+		p.origins = append(p.origins, l.origin)
 	}
 	l.commitLocked()
 	return base
 }
 
-func (b *fakeBroker) Leads() bool { return b.Term() != 0 }
+func (b *fakeBroker) Leads() bool { return b.LeadingEpoch() != 0 }
 
-func (b *fakeBroker) Term() uint32 {
+func (b *fakeBroker) LeadingEpoch() uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.leader != b {
 		return 0
 	}
-	return b.term
+	return b.epoch
 }
 
 func (b *fakeBroker) Changed() <-chan struct{} { return b.changed }

@@ -19,7 +19,7 @@ func (w *worker) position(ctx context.Context) (known bool, err error) {
 	for {
 		n := w.listTopics()
 		if w.topics[1] != w.recordIn { // the offsets in memory are those of another topic
-			w.recordIn, w.term = w.topics[1], 0
+			w.recordIn, w.epoch = w.topics[1], 0
 		}
 		was := w.pos.Time
 		if w.pos, known = w.opt.Log.Position(w.topics...); !known {

@@ -50,11 +50,11 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 
 // elected notes the end of the records of earlier leaders. All of them must be read before this
 // broker records or delivers anything.
-func (w *worker) elected(term uint32) {
-	if w.term != 0 {
+func (w *worker) elected(epoch uint32) {
+	if w.epoch != 0 {
 		w.snapshotter.known = false // another leader in between may have saved one
 	}
-	w.term, w.electedEnd, w.sent = term, w.firingsEnd(), 0
+	w.epoch, w.electedEnd, w.sent = epoch, w.firingsEnd(), 0
 }
 
 // readyIn returns the epoch in which this broker leads and has read all records of earlier leaders;
@@ -63,7 +63,7 @@ func (w *worker) readyIn() uint32 {
 	if w.followed() < w.electedEnd {
 		return 0
 	}
-	return w.term
+	return w.epoch
 }
 
 // followed returns the next offset of the topic of firings.

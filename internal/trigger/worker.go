@@ -37,7 +37,7 @@ type worker struct {
 	complete map[record.ID]int64
 
 	authoritative bool      // led before pos: topics without spans are gone
-	term          uint32    // the epoch in which this broker leads, to which electedEnd belongs; 0: none
+	epoch         uint32    // the epoch in which this broker leads, to which electedEnd belongs; 0: none
 	recordIn      record.ID // the topic of firings at the last position
 	electedEnd    int64     // the end of the topic of firings when this broker started to lead
 	sent          int64     // the end of the appended firings
@@ -121,7 +121,7 @@ func (w *worker) open(ctx context.Context) error {
 	w.rows, w.rules = rowCache{limit: w.opt.RowBytes}, ruleCache{limit: w.opt.MemoryBytes / rulesShare}
 	w.names, w.complete = nameCache{}, map[record.ID]int64{}
 	w.live, w.gone, w.byNo, w.index, w.held = nil, nil, map[int64]*live{}, map[record.ID]map[string][]*live{}, 0
-	w.term, w.sent = 0, 0
+	w.epoch, w.sent = 0, 0
 	w.outboxPending, w.listed, w.pruning = true, false, pruning{}
 	w.blocked = map[store.CursorKey]*blockedPartition{}
 	if w.cursors, err = f.Cursors(ctx); err != nil {
@@ -188,17 +188,17 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 	}
-	term := w.opt.Log.Term() // before pos: it then has all earlier records
-	leads := term != 0
+	epoch := w.opt.Log.LeadingEpoch() // before pos: it then has all earlier records
+	leads := epoch != 0
 	w.authoritative = leads
 	if known, err := w.position(ctx); err != nil || !known {
 		return follow.Idle, err
 	}
 	switch {
 	case !leads:
-		w.term, w.snapshotter.known = 0, false
-	case w.term != term:
-		w.elected(term)
+		w.epoch, w.snapshotter.known = 0, false
+	case w.epoch != epoch:
+		w.elected(epoch)
 	}
 	more := false
 	w.turn++

@@ -67,8 +67,8 @@ type Coordinator struct {
 	ctx   context.Context // ends with the coordinator; commits not sent by then are never sent
 
 	mu      sync.Mutex  // guards the fields below
-	core    *group.Core // of the term; nil: none yet
-	term    uint32      // the epoch in which the broker leads
+	core    *group.Core // of the epoch; nil: none yet
+	epoch   uint32      // the epoch in which the broker leads
 	stopped bool        // closed, or the broker has stopped
 	held    *budget.Reservation
 	tickets group.Ticket
@@ -92,14 +92,14 @@ func Open(ctx context.Context, o Options) *Coordinator {
 		<-ctx.Done()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.endTermLocked()
+		c.endEpochLocked()
 	})
 	return c
 }
 
-// endTermLocked ends the groups of a term that is over: members join again at the next leader.
-func (c *Coordinator) endTermLocked() {
-	if c.core != nil && c.term != c.b.Term() {
+// endEpochLocked ends the groups of an epoch that is over: members join again at the next leader.
+func (c *Coordinator) endEpochLocked() {
+	if c.core != nil && c.epoch != c.b.LeadingEpoch() {
 		c.dropLocked()
 	}
 }
@@ -163,19 +163,19 @@ func (c *Coordinator) dropLocked() {
 // now is the core's clock, in nanoseconds. It is monotonic.
 func (c *Coordinator) now() int64 { return int64(time.Since(c.began)) }
 
-// leadLocked reports whether requests can be answered. Each term has a core of its own, so that no
+// leadLocked reports whether requests can be answered. Each epoch has a core of its own, so that no
 // generation of an earlier one is known.
 func (c *Coordinator) leadLocked() group.Code {
 	switch {
 	case c.stopped || c.b.Follows() || c.b.Err() != nil:
 		return group.NotCoordinator
 	}
-	term, led := c.b.Term(), c.term
-	c.endTermLocked()
+	epoch, led := c.b.LeadingEpoch(), c.epoch
+	c.endEpochLocked()
 	switch {
-	case term == 0 && led != 0: // no longer leads
+	case epoch == 0 && led != 0: // no longer leads
 		return group.NotCoordinator
-	case term == 0:
+	case epoch == 0:
 		return group.CoordinatorLoadInProgress
 	case c.core != nil:
 		return group.OK
@@ -185,9 +185,9 @@ func (c *Coordinator) leadLocked() group.Code {
 	if err != nil {
 		return group.CoordinatorNotAvailable
 	}
-	c.held, c.term = held, term
+	c.held, c.epoch = held, epoch
 	c.core = group.New(group.Config{
-		Epoch: term, Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
+		Epoch: epoch, Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
 		Session: int64(c.o.Session), Topics: topics{c.b}, MembersMax: c.o.MembersMax, BytesMax: class.Limit(), MemberBytesMax: class.Limit() / memberShare,
 	})
 	return group.OK

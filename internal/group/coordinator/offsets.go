@@ -43,22 +43,22 @@ func (c *Coordinator) Commit(caller *group.Caller, check *access.Check, commits 
 
 // queueLocked queues an admitted commit.
 func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit, check *access.Check) *broker.OffsetTicket {
-	t := c.b.SubmitOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), c.term, group, commits)
+	t := c.b.SubmitOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), c.epoch, group, commits)
 	c.countLocked()
-	term := c.core
+	core := c.core
 	c.done.Go(func() {
 		t.Wait(c.ctx)
-		c.endCommit(term, group, admitted)
+		c.endCommit(core, group, admitted)
 	})
 	return t
 }
 
 // endCommit tells the core that has admitted a commit that it is settled.
-func (c *Coordinator) endCommit(term *group.Core, group string, admitted uint64) {
+func (c *Coordinator) endCommit(core *group.Core, group string, admitted uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.core == term && term != nil {
-		term.End(c.now(), group, admitted, &c.out)
+	if c.core == core && core != nil {
+		core.End(c.now(), group, admitted, &c.out)
 		c.settleLocked()
 	}
 }
@@ -162,10 +162,10 @@ func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx co
 	admitted, code := c.admitLocked(groupID)
 	if code == group.OK {
 		c.countLocked()
-		term := c.core
+		core := c.core
 		c.done.Go(func() {
 			done <- do(broker.WithClient(c.ctx, broker.ClientOf(ctx)))
-			c.endCommit(term, groupID, admitted)
+			c.endCommit(core, groupID, admitted)
 		})
 	}
 	c.mu.Unlock()

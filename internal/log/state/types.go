@@ -224,7 +224,7 @@ type Topic struct {
 	gen        uint64
 }
 
-// Epoch is one term of leadership on the chain.
+// Epoch is one leader's time on the chain.
 type Epoch struct {
 	Number uint32
 	Nonce  record.ID

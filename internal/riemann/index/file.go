@@ -202,8 +202,8 @@ func (f *file) firstDue(ctx context.Context) (due int64, err error) {
 const clockStep = 2 // ms
 
 // expire appends expired records for events whose deadline has passed. The file has all records of
-// pos, in which this broker leads in the epoch term. It returns how long there is no more to do.
-func (w *worker) expire(ctx context.Context, pos *follow.Position, term uint32) (time.Duration, error) {
+// pos, in which this broker leads in that epoch. It returns how long there is no more to do.
+func (w *worker) expire(ctx context.Context, pos *follow.Position, epoch uint32) (time.Duration, error) {
 	now := w.opt.Now()
 	if d := w.retry.Left(now, retryBackoff); d > 0 {
 		return d, nil
@@ -241,14 +241,14 @@ func (w *worker) expire(ctx context.Context, pos *follow.Position, term uint32) 
 		w.retry, w.contended = follow.Retry{}, false
 		return 0, nil // read it before the next decision
 	case ctx.Err() != nil:
-		w.uncertain = term
+		w.uncertain = epoch
 		return 0, nil
 	case errors.Is(err, state.ErrOffsetMismatch) && !w.contended:
 		w.contended = true
 		return 0, nil // other records came first: read them
 	case errors.Is(err, state.ErrOffsetMismatch):
 	case errors.Is(err, state.ErrOutcomeUnknown):
-		w.uncertain = term
+		w.uncertain = epoch
 		return follow.Idle, nil
 	default:
 		w.opt.Logger.Warn("expired Riemann events not recorded", "events", len(recs), "err", err)

@@ -147,7 +147,7 @@ func (b *fakeBroker) Changed() <-chan struct{} { return b.changed }
 
 func (b *fakeBroker) Queried() {}
 
-func (b *fakeBroker) Term() uint32 {
+func (b *fakeBroker) LeadingEpoch() uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.leader != b {

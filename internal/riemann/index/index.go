@@ -39,9 +39,9 @@ type Log interface {
 	Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record, expected int64) error
 	// Queried makes a broker that follows another one continue to follow.
 	Queried()
-	// Term returns the epoch in which this broker leads, and so knows everything committed before;
+	// LeadingEpoch returns the epoch in which this broker leads, and so knows everything committed before;
 	// 0: it does not lead. A fenced broker may lead again, in a later epoch.
-	Term() uint32
+	LeadingEpoch() uint32
 }
 
 // Options configure an Index. Path, Log and Topic must be set; the zero value of another field

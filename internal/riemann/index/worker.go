@@ -72,12 +72,12 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	case !ok && w.f == nil:
 		w.publish(progress{}, nil)
 		return follow.Idle, nil
-	case !ok && w.opt.Log.Term() == 0:
+	case !ok && w.opt.Log.LeadingEpoch() == 0:
 		return follow.Idle, nil // this broker may know too little of the log
 	case !ok || w.f != nil && w.f.topic != topic:
 		return 0, localdb.Damaged("its topic was deleted")
 	}
-	term := w.opt.Log.Term() // before the position, which then has all earlier records
+	epoch := w.opt.Log.LeadingEpoch() // before the position, which then has all earlier records
 	pos, known := w.opt.Log.Position(topic)
 	if !known || len(pos.Topics[0]) == 0 {
 		return follow.Idle, nil
@@ -98,10 +98,10 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	switch {
 	case more:
 		return 0, nil
-	case term == 0 || w.uncertain == term:
+	case epoch == 0 || w.uncertain == epoch:
 		return follow.Idle, nil
 	}
-	return w.expire(ctx, &pos, term)
+	return w.expire(ctx, &pos, epoch)
 }
 
 // published publishes how much of a position the file has, and its sizes.

@@ -224,8 +224,8 @@ func (l *hostLog) known(recs []record.Record) {
 
 func (l *hostLog) Leads() bool { return !l.silent && l.b.host.Leads() }
 
-// Term is 1 in the one epoch in which a host leads.
-func (l *hostLog) Term() uint32 {
+// LeadingEpoch is 1 in the one epoch in which a host leads.
+func (l *hostLog) LeadingEpoch() uint32 {
 	if l.Leads() {
 		return 1
 	}

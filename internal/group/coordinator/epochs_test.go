@@ -18,7 +18,7 @@ import (
 )
 
 // TestGroupsEndWithTheTerm: a coordinator whose broker was fenced and leads again knows no generation
-// of its earlier term. In between another broker has led, and has taken commits.
+// of its earlier epoch. In between another broker has led, and has taken commits.
 func TestGroupsEndWithTheTerm(t *testing.T) {
 	ctx, store := t.Context(), objstore.NewMemory()
 	b := must.Get(broker.Open(ctx, broker.Options{

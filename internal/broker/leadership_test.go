@@ -18,25 +18,25 @@ import (
 type activity struct {
 	b       *broker.Broker
 	running atomic.Int32
-	terms   chan uint32 // of each call
+	epochs  chan uint32 // of each call
 	ended   chan error  // the cause of each end
 }
 
 func newActivity(b *broker.Broker) *activity {
-	return &activity{b: b, terms: make(chan uint32, 100), ended: make(chan error, 100)}
+	return &activity{b: b, epochs: make(chan uint32, 100), ended: make(chan error, 100)}
 }
 
 func (a *activity) run(ctx context.Context) {
 	if a.running.Add(1) != 1 {
-		panic("two terms at the same time")
+		panic("two epochs at the same time")
 	}
 	defer a.running.Add(-1)
-	a.terms <- a.b.Term()
+	a.epochs <- a.b.LeadingEpoch()
 	<-ctx.Done()
 	a.ended <- context.Cause(ctx)
 }
 
-// TestWhileLeading: a function runs in each term, once at a time, and EndTerms and Close wait for it.
+// TestWhileLeading: a function runs in each epoch, once at a time, and EndWhileLeading and Close wait for it.
 func TestWhileLeading(t *testing.T) {
 	store := objstore.NewMemory()
 	open := func(follow bool) *broker.Broker {
@@ -51,13 +51,13 @@ func TestWhileLeading(t *testing.T) {
 	one, two := newActivity(first), newActivity(second)
 	first.WhileLeading(one.run)
 	second.WhileLeading(two.run)
-	must.Equalf(t, <-one.terms, 1, "first term in epoch")
-	if _, err := second.NewProducerID(); !errors.Is(err, state.ErrNotLeader) || second.Term() != 0 || !second.Follows() {
+	must.Equalf(t, <-one.epochs, 1, "first epoch")
+	if _, err := second.NewProducerID(); !errors.Is(err, state.ErrNotLeader) || second.LeadingEpoch() != 0 || !second.Follows() {
 		t.Errorf("producer ID of a follower: %v", err)
 	}
 	must.NoError(t, second.Confirm(t.Context()))
 	must.NoError(t, second.Stand(t.Context()))
-	must.Equalf(t, <-two.terms, 2, "term of the successor in epoch")
+	must.Equalf(t, <-two.epochs, 2, "epoch of the successor")
 	if id, err := second.NewProducerID(); err != nil || id != state.ProducerID(0, 2, 1) {
 		t.Errorf("producer ID %x, %v", id, err)
 	}
@@ -69,12 +69,12 @@ func TestWhileLeading(t *testing.T) {
 	sebtest.Eventually(t, "the first broker follows", first.Follows)
 	must.NoError(t, first.Confirm(t.Context()))
 	must.NoError(t, first.Stand(t.Context()))
-	must.Equalf(t, <-one.terms, 3, "second term in epoch")
-	first.EndTerms()
+	must.Equalf(t, <-one.epochs, 3, "second epoch")
+	first.EndWhileLeading()
 	if got := <-one.ended; !errors.Is(got, broker.ErrClosed) || one.running.Load() != 0 {
 		t.Errorf("cause of the end: %v, %d run", got, one.running.Load())
 	}
-	check.NoErrorf(t, first.EnsureTopic(t.Context(), "t"), "append after the end of terms")
+	check.NoErrorf(t, first.EnsureTopic(t.Context(), "t"), "append after EndWhileLeading")
 	must.NoError(t, second.Close(t.Context()))
 	check.Equalf(t, two.running.Load(), 0, "Close has not waited")
 }

@@ -18,123 +18,122 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ErrDeposed is the cause of the end of a term in which another broker fenced this one, or the log
-// stopped.
+// ErrDeposed is the cause of the end of a leadership that another broker fenced, or whose log stopped.
 var ErrDeposed = errors.New("this broker leads no more")
 
-// terms runs what only a leader does. A term is the time in which this broker leads in one epoch.
+// leadership runs what only a leader does, while this broker leads.
 //
 //	role of the log   leader 5            follower 6          leader 7
-//	term              5 ──────── ends, waits for its functions   7 ──────
+//	functions         5 ──────── end, are waited for             7 ──────
 //
-// One goroutine, run, begins and ends the terms. The next term begins when all functions of the last
+// One goroutine, run, begins and ends the functions. Those of the next epoch begin when all of the last
 // one have returned, so a function never runs twice at the same time.
-type terms struct {
+type leadership struct {
 	mu     sync.Mutex // guards the fields below
 	does   []func(ctx context.Context)
 	wanted uint32 // the epoch in which the log leads; 0: none
-	ended  bool   // no further term begins
+	ended  bool   // no function begins any more
 
 	wake    wake.Signal // wanted or ended has changed
 	running sync.WaitGroup
-	term    context.Context // of the running term; nil: none
+	ctx     context.Context // of the running functions; nil: none run
 	end     context.CancelCauseFunc
-	epoch   uint32 // of the running term
+	epoch   uint32 // in which they run
 	over    chan struct{}
 }
 
-func newTerms() *terms {
-	return &terms{wake: wake.New(), over: make(chan struct{})}
+func newLeadership() *leadership {
+	return &leadership{wake: wake.New(), over: make(chan struct{})}
 }
 
 // set notes the epoch in which the log leads.
-func (t *terms) set(epoch uint32) {
-	t.mu.Lock()
-	t.wanted = epoch
-	t.mu.Unlock()
-	t.wake.Send()
+func (l *leadership) set(epoch uint32) {
+	l.mu.Lock()
+	l.wanted = epoch
+	l.mu.Unlock()
+	l.wake.Send()
 }
 
-// run begins and ends terms until close. values supplies the values of their contexts.
-func (t *terms) run(values context.Context) {
-	defer close(t.over)
-	for range t.wake {
-		if !t.step(values) {
+// run begins and ends the functions until close. values supplies the values of their contexts.
+func (l *leadership) run(values context.Context) {
+	defer close(l.over)
+	for range l.wake {
+		if !l.step(values) {
 			return
 		}
 	}
 }
 
-// step ends the running term if its epoch is over, and begins the next one. It returns false after
-// the last term.
-func (t *terms) step(values context.Context) bool {
-	t.mu.Lock()
-	stays := t.term != nil && t.epoch == t.wanted && !t.ended
-	if t.term != nil && !stays {
+// step ends the functions if their epoch is over, and begins them in the next one. It returns false
+// after close.
+func (l *leadership) step(values context.Context) bool {
+	l.mu.Lock()
+	stays := l.ctx != nil && l.epoch == l.wanted && !l.ended
+	if l.ctx != nil && !stays {
 		cause := ErrDeposed
-		if t.epoch == t.wanted {
+		if l.epoch == l.wanted {
 			cause = ErrClosed
 		}
-		t.end(cause) // under the lock, so that do begins none after the wait
+		l.end(cause) // under the lock, so that do begins none after the wait
 	}
-	t.mu.Unlock()
+	l.mu.Unlock()
 	if stays {
 		return true
 	}
-	t.running.Wait()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.term, t.epoch = nil, 0
-	if t.ended {
+	l.running.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ctx, l.epoch = nil, 0
+	if l.ended {
 		return false
 	}
-	if t.wanted != 0 {
-		t.epoch = t.wanted
-		t.term, t.end = context.WithCancelCause(values)
-		for _, f := range t.does {
-			t.beginLocked(f)
+	if l.wanted != 0 {
+		l.epoch = l.wanted
+		l.ctx, l.end = context.WithCancelCause(values)
+		for _, f := range l.does {
+			l.beginLocked(f)
 		}
 	}
 	return true
 }
 
-func (t *terms) beginLocked(f func(ctx context.Context)) {
-	ctx := t.term
-	t.running.Go(func() { f(ctx) })
+func (l *leadership) beginLocked(f func(ctx context.Context)) {
+	ctx := l.ctx
+	l.running.Go(func() { f(ctx) })
 }
 
-// do adds a function, and begins it if a term runs.
-func (t *terms) do(f func(ctx context.Context)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.does = append(t.does, f)
-	if t.term != nil && t.term.Err() == nil && !t.ended {
-		t.beginLocked(f)
+// do adds a function, and begins it if this broker leads.
+func (l *leadership) do(f func(ctx context.Context)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.does = append(l.does, f)
+	if l.ctx != nil && l.ctx.Err() == nil && !l.ended {
+		l.beginLocked(f)
 	}
 }
 
-// close ends the running term and waits for its functions. No other term begins. Calling it twice is
+// close ends the functions and waits for them. They do not begin again. Calling it twice is
 // safe.
-func (t *terms) close() {
-	t.mu.Lock()
-	t.ended = true
-	t.mu.Unlock()
-	t.wake.Send()
-	<-t.over
+func (l *leadership) close() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.wake.Send()
+	<-l.over
 }
 
 // WhileLeading calls f in a goroutine in each epoch in which this broker leads, at once if it leads
-// now. ctx ends with the epoch: with the cause ErrDeposed, or with ErrClosed at EndTerms and Close. f
-// must then return soon, because the next term and Close wait for it.
-func (b *Broker) WhileLeading(f func(ctx context.Context)) { b.terms.do(f) }
+// now. ctx ends with the epoch: with the cause ErrDeposed, or with ErrClosed at EndWhileLeading and Close. f
+// must then return soon, because the next epoch and Close wait for it.
+func (b *Broker) WhileLeading(f func(ctx context.Context)) { b.leading.do(f) }
 
-// EndTerms ends what runs while this broker leads, and waits for that. The broker continues to lead
+// EndWhileLeading ends what runs while this broker leads, and waits for that. The broker continues to lead
 // and to accept appends. Close calls it.
-func (b *Broker) EndTerms() { b.terms.close() }
+func (b *Broker) EndWhileLeading() { b.leading.close() }
 
-// Term returns the epoch in which this broker leads as far as it knows: another broker may have taken
+// LeadingEpoch returns the epoch in which this broker leads as far as it knows: another broker may have taken
 // over unnoticed. 0: it does not lead. The state of a leader includes all commits before its epoch.
-func (b *Broker) Term() uint32 {
+func (b *Broker) LeadingEpoch() uint32 {
 	if s := b.log.Status(); s.Role == core.RoleLeader {
 		return s.Epoch
 	}
@@ -144,15 +143,15 @@ func (b *Broker) Term() uint32 {
 // NewProducerID returns an id for an idempotent producer that no other leader gives. ErrNotLeader:
 // this broker does not lead.
 func (b *Broker) NewProducerID() (int64, error) {
-	term := b.Term()
-	if term == 0 {
+	epoch := b.LeadingEpoch()
+	if epoch == 0 {
 		return 0, state.ErrNotLeader
 	}
-	return state.ProducerID(b.opt.Core.Shard, term, b.producers.Add(1)), nil
+	return state.ProducerID(b.opt.Core.Shard, epoch, b.producers.Add(1)), nil
 }
 
-// Leads reports whether this broker leads, as Term does.
-func (b *Broker) Leads() bool { return b.Term() != 0 }
+// Leads reports whether this broker leads, as LeadingEpoch does.
+func (b *Broker) Leads() bool { return b.LeadingEpoch() != 0 }
 
 // Follows reports whether this broker follows another one: it is read-only, or waits to lead.
 func (b *Broker) Follows() bool {
@@ -188,7 +187,7 @@ func (b *Broker) roleChanged(s log.Status) {
 	if s.Role == core.RoleLeader {
 		epoch = s.Epoch
 	}
-	b.terms.set(epoch)
+	b.leading.set(epoch)
 	b.advanced() // followers of the broker look at its role
 }
 
