@@ -15,7 +15,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -244,12 +243,12 @@ var ErrNoStandby = log.ErrNoStandby
 func (b *Broker) StepDown(ctx context.Context, epoch uint32) error { return b.log.StepDown(ctx, epoch) }
 
 // Park lets a broker that leads commit nothing more until Unpark, as log.Log.Park does.
-func (b *Broker) Park(ctx context.Context, drain bool) (cluster.Report, error) {
+func (b *Broker) Park(ctx context.Context, drain bool) (state.Report, error) {
 	return b.log.Park(ctx, drain)
 }
 
 // BeginPark is Park for a caller that does not wait, as log.Log.BeginPark is.
-func (b *Broker) BeginPark(drain bool) (wait func(ctx context.Context) (cluster.Report, error)) {
+func (b *Broker) BeginPark(drain bool) (wait func(ctx context.Context) (state.Report, error)) {
 	return b.log.BeginPark(drain)
 }
 

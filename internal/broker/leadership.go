@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/pack"
@@ -170,7 +169,7 @@ func (b *Broker) Stand(ctx context.Context) error { return b.log.Stand(ctx) }
 func (b *Broker) Succeed(ctx context.Context) error { return b.log.Succeed(ctx) }
 
 // Report returns what the goroutine that owns the log knows, as log.Log.Report does.
-func (b *Broker) Report(ctx context.Context) (cluster.Report, error) { return b.log.Report(ctx) }
+func (b *Broker) Report(ctx context.Context) (state.Report, error) { return b.log.Report(ctx) }
 
 // Reach lets a broker that follows read the log up to pos, as log.Log.Reach does.
 func (b *Broker) Reach(pos state.Position) { b.log.Reach(pos) }

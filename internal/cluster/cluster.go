@@ -16,6 +16,9 @@ import (
 // Run names one life of one broker process. A SEAL names the run that wrote it.
 type Run = state.Run
 
+// Report is what the loop that owns a log knows. Its answer shows that the loop runs.
+type Report = state.Report
+
 // Registration tells other brokers where a run is found. It is an object of the bucket that never
 // changes.
 type Registration struct {
@@ -77,27 +80,4 @@ type Beat struct {
 	OtherKey  bool           // it has another root key: it only reads
 	Level     uint32         // format level of its state
 	Committed time.Time      // append time of the newest slot at Pos, for the lag that people see
-}
-
-// Report is what the loop that owns a log knows. The answer of the loop shows that it runs.
-type Report struct {
-	Leads     bool
-	Stands    bool // an attempt to lead is under way
-	Loaded    bool
-	Pos       state.Position // committed or applied
-	Nonce     record.ID      // of the epoch of Pos
-	PrevCRC   uint32         // checksum of the head before Pos
-	Sealer    Run            // that sealed the newest epoch; zero: an older program, or an old format level
-	Foreign   bool           // a program that is no broker of the bucket sealed it, such as one that embeds Seb
-	SealerURL string
-	Promise   time.Duration // the newest slot says that the next one comes within this time; 0: no promise
-	Ends      bool          // the newest slot says that its leader has ended
-	Life      time.Time     // when the newest slot or SEAL was committed or found, by the monotonic clock
-	InFlight  int           // slots without a verdict
-	Oldest    time.Duration // age of the oldest of them
-	Verdict   time.Time     // when the store last answered anything, by the monotonic clock
-	Looked    time.Time     // start of the newest request that showed this leader that it is not fenced
-	Parked    bool
-	Level     uint32
-	Committed time.Time // append time of the newest slot
 }

@@ -125,7 +125,7 @@ func (c *Core) onPrepare(from Run, h *Hand, fx *Effects) {
 // readyRound tells a leader that this run can take over: it has all but the newest slots.
 func (c *Core) readyRound(fx *Effects) {
 	h := &c.prepared
-	if h.ID == 0 || c.report.epoch() != (epochName{h.Epoch, h.Nonce}) || c.report.Pos.Slot+window < h.Pos.Slot {
+	if h.ID == 0 || epochOf(&c.report) != (epochName{h.Epoch, h.Nonce}) || c.report.Pos.Slot+window < h.Pos.Slot {
 		return
 	}
 	if c.storeOK && !c.stands() && !c.leaving && c.cfg.Self.Stands() {
@@ -157,7 +157,7 @@ func (c *Core) onReady(from Run, hand *Hand, fx *Effects) {
 // onParked names the position. With slots in flight the leader stops, because their outcome is
 // unknown (undrained).
 func (c *Core) onParked(r *Report, fx *Effects) {
-	if c.l == nil || c.l.handing == nil || c.l.handing.step != draining || !r.Leads || r.epoch() != c.l.epoch {
+	if c.l == nil || c.l.handing == nil || c.l.handing.step != draining || !r.Leads || epochOf(r) != c.l.epoch {
 		return
 	}
 	h := c.l.handing
@@ -192,7 +192,7 @@ func (c *Core) handRound(fx *Effects) {
 
 // onTake stands at the position that the leader names.
 func (c *Core) onTake(from Run, h *Hand, fx *Effects) {
-	if c.l != nil || !c.report.Loaded || c.report.epoch() != (epochName{h.Epoch, h.Nonce}) {
+	if c.l != nil || !c.report.Loaded || epochOf(&c.report) != (epochName{h.Epoch, h.Nonce}) {
 		return
 	}
 	if s := c.report.Sealer; !s.IsZero() && s != from {
@@ -216,7 +216,7 @@ func (c *Core) takeRound(fx *Effects) bool {
 		return false
 	}
 	h := &t.hand
-	if c.run > t.deadline || r.epoch() != (epochName{h.Epoch, h.Nonce}) || !h.Undrained && h.Pos.Less(r.Pos) {
+	if c.run > t.deadline || epochOf(r) != (epochName{h.Epoch, h.Nonce}) || !h.Undrained && h.Pos.Less(r.Pos) {
 		c.take = nil // it is over, or the leader continued
 		return false
 	}

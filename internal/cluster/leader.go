@@ -26,12 +26,12 @@ func (c *Core) lead(fx *Effects) {
 			c.lost = c.l.epoch
 			c.endLead(fx)
 		}
-	case c.l == nil || c.l.epoch != r.epoch():
+	case c.l == nil || c.l.epoch != epochOf(r):
 		if c.l != nil {
 			c.endLead(fx)
 		}
-		c.l = &leadership{epoch: r.epoch(), began: c.run, relisted: c.run, handedAt: -time.Hour, tried: map[Run]bool{}}
-		c.led, c.joining, c.take, c.prepared.ID = r.epoch(), false, nil, 0
+		c.l = &leadership{epoch: epochOf(r), began: c.run, relisted: c.run, handedAt: -time.Hour, tried: map[Run]bool{}}
+		c.led, c.joining, c.take, c.prepared.ID = epochOf(r), false, nil, 0
 		if p := c.find(c.against); p != nil { // it ends when it finds the SEAL of this run
 			c.end(p, fx)
 		}

@@ -43,7 +43,8 @@ type epochName struct {
 	nonce record.ID
 }
 
-func (r *Report) epoch() epochName { return epochName{r.Pos.Epoch, r.Nonce} }
+// epochOf is the epoch of the newest slot that a report knows.
+func epochOf(r *Report) epochName { return epochName{r.Pos.Epoch, r.Nonce} }
 
 // over reports whether the run has ended.
 func (p *peer) over() bool { return p.gone || p.replaced }
@@ -236,7 +237,7 @@ func (c *Core) onLeads(b *Beat, fx *Effects) {
 	case c.l != nil && b.Epoch > r.Pos.Epoch:
 		c.stepDown(fx)
 	case c.l != nil || !r.Loaded:
-	case b.Epoch > r.Pos.Epoch, epochName{b.Epoch, b.Nonce} == r.epoch() && b.Pos.Slot > r.Pos.Slot:
+	case b.Epoch > r.Pos.Epoch, epochName{b.Epoch, b.Nonce} == epochOf(r) && b.Pos.Slot > r.Pos.Slot:
 		fx.Reach = state.Position{Epoch: b.Epoch, Slot: b.Pos.Slot}
 	}
 }

@@ -21,7 +21,7 @@ func (c *Core) standbyRound(fx *Effects) {
 		c.told, fx.Exit = true, true
 		return
 	}
-	if c.lost.epoch != 0 && c.lost == c.report.epoch() { // the next SEAL exists
+	if c.lost.epoch != 0 && c.lost == epochOf(&c.report) { // the next SEAL exists
 		if c.run >= c.nextRead {
 			c.nextRead, fx.Read = c.run+c.t.Alive, true
 		}
@@ -89,10 +89,10 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 		if !heard && c.tells(p) {
 			return false, false
 		}
-		if heard && b.Leads && (epochName{b.Epoch, b.Nonce}) == r.epoch() {
+		if heard && b.Leads && (epochName{b.Epoch, b.Nonce}) == epochOf(r) {
 			return false, false
 		}
-		older := p.run == r.Sealer && (epochName{b.Pos.Epoch, b.PosNonce}) != r.epoch() // than its SEAL
+		older := p.run == r.Sealer && (epochName{b.Pos.Epoch, b.PosNonce}) != epochOf(r) // than its SEAL
 		quiet = quiet && heard && !older && b.Loaded && !b.Leads && !b.Stands
 	}
 	return true, !quiet || c.foreign()
@@ -101,7 +101,7 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 // foreign reports whether a program that no broker reaches began the epoch. At its start it leads by
 // force. It may be idle, so standbys do not stand against it: the two would depose each other in turn.
 // The level may be younger than the epoch, so an epoch that a broker has led is not foreign.
-func (c *Core) foreign() bool { return c.report.Foreign && c.led != c.report.epoch() }
+func (c *Core) foreign() bool { return c.report.Foreign && c.led != epochOf(&c.report) }
 
 // sealer returns the peer whose run has sealed the epoch. The SEAL does not name it at an old format
 // level; then it is the run that claims to lead the epoch. nil: not known.
@@ -110,7 +110,7 @@ func (c *Core) sealer() *peer {
 		return c.find(run)
 	}
 	for _, p := range c.peers {
-		if !p.over() && p.claims && !p.stands && p.claim == c.report.epoch() {
+		if !p.over() && p.claims && !p.stands && p.claim == epochOf(&c.report) {
 			return p
 		}
 	}
@@ -134,7 +134,7 @@ func (c *Core) choice() (stands, wait bool) {
 	case c.age(p) > c.t.Silent:
 		return !c.tells(p), true
 	}
-	claims := p.claims && (p.stands || p.claim == c.report.epoch()) && c.run-p.claimAt <= c.t.Silent
+	claims := p.claims && (p.stands || p.claim == epochOf(&c.report)) && c.run-p.claimAt <= c.t.Silent
 	return !claims && c.run-c.life > c.t.Silent, false
 }
 

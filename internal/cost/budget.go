@@ -9,6 +9,7 @@ package cost
 import (
 	"math"
 	"time"
+	"github.com/sebbroker/seb/internal/log"
 )
 
 // Limit is a budget of requests, in PUTs. The zero Limit allows any number: they are free.
@@ -44,13 +45,6 @@ const (
 	// is not known. Measured: 0.7 to 1.7 % (docs/reports/costs.md).
 	allowance = 0.017
 )
-
-// Pace is when the next object may leave. All values may be 0.
-type Pace struct {
-	Wait time.Duration // after its first record
-	Busy time.Duration // the same while an object is being stored, at least Wait
-	Gap  time.Duration // after the object before it
-}
 
 // Budget decides when commit objects leave, by the price of those that have left. It is a state
 // machine without clock, goroutines and locks: the caller passes the time. Its state has a fixed
@@ -130,10 +124,10 @@ func (b *Budget) tokens() float64 {
 }
 
 // Next returns when the next object may leave.
-func (b *Budget) Next(now time.Time) Pace {
+func (b *Budget) Next(now time.Time) log.Pace {
 	b.advance(now)
 	if b.free() {
-		return Pace{Busy: b.limit.Wait}
+		return log.Pace{Busy: b.limit.Wait}
 	}
 	gap := 1 / b.rate() // seconds
 	busy := min(b.limit.Wait, seconds(gap))
@@ -143,7 +137,7 @@ func (b *Budget) Next(now time.Time) Pace {
 		wait = max(ramp(used, promptShare, waitShare), 1-min(max(b.extra, 0), 1))
 	}
 	low := min(max(1-b.tokens()/(b.total()*lowShare), 0), math.Sqrt(gapMost))
-	return Pace{Wait: time.Duration(wait * float64(busy)), Busy: busy, Gap: seconds(gap * low * low)}
+	return log.Pace{Wait: time.Duration(wait * float64(busy)), Busy: busy, Gap: seconds(gap * low * low)}
 }
 
 // ramp is 0 up to from, 1 from to on, and linear between them.

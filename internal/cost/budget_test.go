@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -163,7 +164,7 @@ func TestFreeRequests(t *testing.T) {
 	for range 1000 {
 		free.Left(november, true)
 	}
-	if p := free.Next(november); p != (cost.Pace{Busy: wait}) || free.Short(november) || free.Exceeded(november) != 0 {
+	if p := free.Next(november); p != (log.Pace{Busy: wait}) || free.Short(november) || free.Exceeded(november) != 0 {
 		t.Errorf("free requests: %+v", p)
 	}
 }

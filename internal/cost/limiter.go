@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/log"
 )
 
 // Limiter is the Budget of a broker. Until a Meter has told what the month and the last hour have
@@ -58,15 +59,15 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 }
 
 // Next returns when the next object may leave.
-func (l *Limiter) Next() (p Pace) {
+func (l *Limiter) Next() (p log.Pace) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next()
 }
 
-func (l *Limiter) next() Pace {
+func (l *Limiter) next() log.Pace {
 	if !l.begun {
-		return Pace{Wait: l.o.Wait, Busy: l.o.Wait}
+		return log.Pace{Wait: l.o.Wait, Busy: l.o.Wait}
 	}
 	return l.budget.Next(l.o.Now())
 }

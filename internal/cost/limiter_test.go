@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -190,5 +191,5 @@ func TestObjectsOfAnotherLeader(t *testing.T) {
 // TestBeforeTheFirstCount: objects have the fixed wait.
 func TestBeforeTheFirstCount(t *testing.T) {
 	l := newLimiter("5/s", func() time.Time { return november })
-	check.Equal(t, l.Next(), cost.Pace{Wait: wait, Busy: wait})
+	check.Equal(t, l.Next(), log.Pace{Wait: wait, Busy: wait})
 }

@@ -9,8 +9,6 @@ package log
 import (
 	"math"
 	"time"
-
-	"github.com/sebbroker/seb/internal/cost"
 )
 
 // BytesMax is the default soft limit of an object's batches. A larger object still costs one PUT,
@@ -61,10 +59,17 @@ type Config struct {
 	ItemsMax int   // limit of items in an object; ItemsMax
 }
 
+// Pace is when the next object may leave. All values may be 0.
+type Pace struct {
+	Wait time.Duration // after its first record
+	Busy time.Duration // the same while an object is being stored, at least Wait
+	Gap  time.Duration // after the object before it
+}
+
 // Budget decides when objects leave. *cost.Limiter implements it.
 type Budget interface {
 	// Next returns when the next object may leave. A full object leaves in any case.
-	Next() cost.Pace
+	Next() Pace
 	// Left counts an object that leaves. extra: with the fixed wait the object before it would have
 	// had its items.
 	Left(extra bool)

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -112,35 +111,35 @@ func TestInTurn(t *testing.T) {
 
 // fixedBudget has one pace, and records the objects that have left.
 type fixedBudget struct {
-	pace  cost.Pace
+	pace  log.Pace
 	extra []bool
 	short atomic.Bool
 }
 
-func (b *fixedBudget) Next() cost.Pace { return b.pace }
+func (b *fixedBudget) Next() log.Pace { return b.pace }
 func (b *fixedBudget) Left(extra bool) { b.extra = append(b.extra, extra) }
 func (b *fixedBudget) Short() bool     { return b.short.Load() }
 
 func TestBudget(t *testing.T) {
 	const wait = 250 * time.Millisecond
 	for name, c := range map[string]struct {
-		pace    cost.Pace
+		pace    log.Pace
 		storing int64
 		bytes   int64
 		left    int64 // when an object left before, ms; 0: none
 		due     int64 // ms after the item, which comes at 1,000 ms
 	}{
-		"at once":                            {pace: cost.Pace{Busy: wait}},
-		"waits":                              {pace: cost.Pace{Wait: 40 * time.Millisecond, Busy: wait}, due: 40},
-		"waits while an object is stored":    {pace: cost.Pace{Busy: wait}, storing: 1, due: 250},
-		"a gap after the object before":      {pace: cost.Pace{Busy: wait, Gap: 3 * time.Second}, left: 500, due: 2500},
-		"a gap that has passed":              {pace: cost.Pace{Busy: wait, Gap: 300 * time.Millisecond}, left: 500, due: 0},
-		"the longer of wait and gap":         {pace: cost.Pace{Wait: wait, Busy: wait, Gap: 600 * time.Millisecond}, left: 500, due: 250},
-		"no gap before the first":            {pace: cost.Pace{Busy: wait, Gap: 3 * time.Second}},
-		"a full object leaves without money": {pace: cost.Pace{Wait: wait, Busy: wait, Gap: time.Minute}, left: 999, storing: 1, bytes: 100},
+		"at once":                            {pace: log.Pace{Busy: wait}},
+		"waits":                              {pace: log.Pace{Wait: 40 * time.Millisecond, Busy: wait}, due: 40},
+		"waits while an object is stored":    {pace: log.Pace{Busy: wait}, storing: 1, due: 250},
+		"a gap after the object before":      {pace: log.Pace{Busy: wait, Gap: 3 * time.Second}, left: 500, due: 2500},
+		"a gap that has passed":              {pace: log.Pace{Busy: wait, Gap: 300 * time.Millisecond}, left: 500, due: 0},
+		"the longer of wait and gap":         {pace: log.Pace{Wait: wait, Busy: wait, Gap: 600 * time.Millisecond}, left: 500, due: 250},
+		"no gap before the first":            {pace: log.Pace{Busy: wait, Gap: 3 * time.Second}},
+		"a full object leaves without money": {pace: log.Pace{Wait: wait, Busy: wait, Gap: time.Minute}, left: 999, storing: 1, bytes: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			budget := &fixedBudget{pace: cost.Pace{}}
+			budget := &fixedBudget{pace: log.Pace{}}
 			b := log.NewBatcher[int](log.Config{Wait: wait, BytesMax: 100, Budget: budget})
 			if c.left > 0 {
 				b.Add(&item{}, 1, c.left*ms)

@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
@@ -47,7 +46,7 @@ func TestSubmitsWithinTheLimitsDoNotWake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, budget := objstore.NewMemory(), &turnsBudget{fixedBudget: fixedBudget{pace: cost.Pace{Wait: 10 * time.Second, Busy: 10 * time.Second}}}
+				store, budget := objstore.NewMemory(), &turnsBudget{fixedBudget: fixedBudget{pace: log.Pace{Wait: 10 * time.Second, Busy: 10 * time.Second}}}
 				o := options(store)
 				o.Batch = log.Config{Budget: budget, BytesMax: c.bytes, ItemsMax: c.items}
 				l := open(t, o)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -140,13 +139,13 @@ func (l *Log) Level() (v Level) {
 
 // Report returns what the goroutine that owns the log knows. An answer shows that this goroutine
 // runs; it makes no request. Errors: the error that ended the log; ErrClosed; ctx's cause.
-func (l *Log) Report(ctx context.Context) (cluster.Report, error) {
+func (l *Log) Report(ctx context.Context) (state.Report, error) {
 	return l.ask(func(_ context.Context, o *owner, answer chan<- reported) { answer <- o.report() })(ctx)
 }
 
 // reported is the answer to a call of Report.
 type reported struct {
-	cluster.Report
+	state.Report
 	err error
 }
 
@@ -160,9 +159,9 @@ func (o *owner) report() reported {
 
 // ReportOf returns the report of a core. now and verdict, when the store last answered, are on the
 // clock of its steps; at converts times on that clock.
-func ReportOf(c *core.Core, now, verdict int64, at func(int64) time.Time) cluster.Report {
+func ReportOf(c *core.Core, now, verdict int64, at func(int64) time.Time) state.Report {
 	known := c.Report()
-	r := cluster.Report{
+	r := state.Report{
 		Leads: known.Leads, Stands: known.Stands, Loaded: known.Loaded, SealerURL: known.Hint,
 		Parked: c.Parked(), Life: at(known.Life), InFlight: known.InFlight, Looked: at(known.Looked), Verdict: at(verdict),
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -54,13 +53,13 @@ func (l *Log) StepDown(ctx context.Context, epoch uint32) error {
 // The log stays parked until Unpark, StepDown or Close, also after an error. Errors: state.ErrNotLeader
 // if the log does not lead, or not any more; ErrUnparked; the error that ended the log; ErrClosed;
 // ctx's cause.
-func (l *Log) Park(ctx context.Context, drain bool) (cluster.Report, error) {
+func (l *Log) Park(ctx context.Context, drain bool) (state.Report, error) {
 	return l.BeginPark(drain)(ctx)
 }
 
 // BeginPark is Park for a caller that does not wait: a later call of Unpark or StepDown comes after it,
 // whenever wait is called.
-func (l *Log) BeginPark(drain bool) (wait func(ctx context.Context) (cluster.Report, error)) {
+func (l *Log) BeginPark(drain bool) (wait func(ctx context.Context) (state.Report, error)) {
 	return l.ask(func(ctx context.Context, o *owner, answer chan<- reported) {
 		if o.flushing {
 			answer <- reported{err: ErrClosed}
@@ -90,19 +89,19 @@ func (l *Log) Show(pace, promise time.Duration) {
 }
 
 // ask lets the owner call f, which sends one answer, now or later. wait returns the answer.
-func (l *Log) ask(f func(context.Context, *owner, chan<- reported)) (wait func(ctx context.Context) (cluster.Report, error)) {
+func (l *Log) ask(f func(context.Context, *owner, chan<- reported)) (wait func(ctx context.Context) (state.Report, error)) {
 	answer := make(chan reported, 1)
 	if !l.in.put(message{do: func(ctx context.Context, o *owner) { f(ctx, o, answer) }}) {
 		answer <- reported{err: ErrClosed}
 	}
-	return func(ctx context.Context) (cluster.Report, error) {
+	return func(ctx context.Context) (state.Report, error) {
 		select {
 		case r := <-answer:
 			return r.Report, r.err
 		case <-l.ended:
-			return cluster.Report{}, ErrClosed
+			return state.Report{}, ErrClosed
 		case <-ctx.Done():
-			return cluster.Report{}, context.Cause(ctx)
+			return state.Report{}, context.Cause(ctx)
 		}
 	}
 }
