@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/benchmark"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/server"
 )
 
@@ -100,7 +101,7 @@ func runBenchmark(cmd *cobra.Command, p *benchmark.Params, asJSON bool) error {
 		return usageError{err}
 	}
 	if !cmd.Flags().Changed("remote-broker-api-key") {
-		p.RemoteKey = config.Secret(os.Getenv(config.EnvName("api-key")))
+		p.RemoteKey = secrets.Text(os.Getenv(config.EnvName("api-key")))
 	}
 	if !cmd.Flags().Changed("memory-limit") {
 		p.MemoryLimit = max(p.MemoryLimit, config.Bytes(server.MemoryFor(connectionsOf(p))))

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/benchmark"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -105,7 +106,7 @@ func TestRemoteBrokerIsUnchanged(t *testing.T) {
 	if _, _, err := measure(t, p, benchmark.Options{}); !errors.Is(err, client.ErrUnauthorized) {
 		t.Errorf("wrong key: %v", err)
 	}
-	p.RemoteKey = config.Secret(srv.APIKey())
+	p.RemoteKey = secrets.Text(srv.APIKey())
 	out, started, err := measure(t, p, benchmark.Options{})
 	if err != nil || started != 0 {
 		t.Fatalf("%d local brokers, %v", started, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/input"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 )
@@ -179,7 +180,7 @@ histories are made up; no event is read. Warnings go to stderr. The words are fo
 			if err != nil {
 				return err
 			}
-			a, err := explain.Stories(e)
+			a, err := httpapi.StoriesOf(e)
 			if err != nil {
 				return err
 			}
@@ -303,7 +304,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if f.asJSON {
-		return json.NewEncoder(out).Encode(a.Evaluation())
+		return json.NewEncoder(out).Encode(httpapi.EvaluationOf(a))
 	}
 	next := "never, without further events"
 	if a.Next != nil {

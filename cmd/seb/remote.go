@@ -23,6 +23,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
@@ -31,7 +32,7 @@ import (
 // folder.
 type remote struct {
 	address string
-	key     config.Secret
+	key     secrets.Text
 	keyFile string
 	caFile  string
 	cert    tlsport.Files // of the client; "" for both: none

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -32,8 +31,32 @@ type Origin struct {
 // Change is what a record is about. Details must have no secrets and no values of records.
 type Change struct {
 	Action   string // such as topic.create
-	Resource api.AuditResource
+	Resource Resource
 	Details  map[string]string
+}
+
+// Resource is what a change is about.
+type Resource struct {
+	Type string `json:"type"` // a type of rules, or principal, acl, quota, network
+	Name string `json:"name"`
+}
+
+// value is the value of a record: api.AuditRecord describes it to readers.
+type value struct {
+	Actor    actor             `json:"actor"`
+	From     string            `json:"from,omitempty"`
+	Protocol string            `json:"protocol,omitempty"`
+	Request  string            `json:"request,omitempty"`
+	Action   string            `json:"action"`
+	Resource Resource          `json:"resource"`
+	Outcome  string            `json:"outcome"`
+	Count    int               `json:"count,omitempty"`
+	Details  map[string]string `json:"details,omitempty"`
+}
+
+type actor struct {
+	Principal string `json:"principal,omitempty"`
+	Secret    string `json:"secret,omitempty"`
 }
 
 // Outcomes of requests.
@@ -65,9 +88,9 @@ const (
 
 // Batch encodes a record. count is the number of requests that it stands for; 0 means one.
 func Batch(o *Origin, c *Change, outcome string, count int, now time.Time) ([]byte, record.Summary, error) {
-	r := api.AuditRecord{
-		Actor: api.AuditActor{Principal: o.Principal}, From: o.From, Protocol: o.Protocol, Request: cut(o.Request, fieldMax),
-		Action: c.Action, Resource: api.AuditResource{Type: c.Resource.Type, Name: cut(c.Resource.Name, fieldMax)},
+	r := value{
+		Actor: actor{Principal: o.Principal}, From: o.From, Protocol: o.Protocol, Request: cut(o.Request, fieldMax),
+		Action: c.Action, Resource: Resource{Type: c.Resource.Type, Name: cut(c.Resource.Name, fieldMax)},
 		Outcome: outcome, Count: count, Details: map[string]string{},
 	}
 	if o.Secret != 0 {
@@ -76,12 +99,12 @@ func Batch(o *Origin, c *Change, outcome string, count int, now time.Time) ([]by
 	for k, v := range c.Details { //tidy:unordered copies a map
 		r.Details[k] = cut(v, detailMax)
 	}
-	value, err := json.Marshal(&r)
+	text, err := json.Marshal(&r)
 	if err != nil {
 		return nil, record.Summary{}, fmt.Errorf("encode an audit record: %w", err)
 	}
 	key := r.Resource.Type + "/" + r.Resource.Name
-	return record.Append(nil, []record.Record{{Key: []byte(key), Value: value, Timestamp: now.UnixMilli()}}, record.EncodeOptions{})
+	return record.Append(nil, []record.Record{{Key: []byte(key), Value: text, Timestamp: now.UnixMilli()}}, record.EncodeOptions{})
 }
 
 // cut shortens a text to at most n bytes.

@@ -135,7 +135,7 @@ func TestSampler(t *testing.T) {
 func TestBatch(t *testing.T) {
 	o := audit.Origin{Principal: "shop", Secret: 0xabc, From: "192.0.2.1:5", Protocol: "kafka", Request: strings.Repeat("r", 1000)}
 	c := audit.Change{
-		Action: "topic.create", Resource: api.AuditResource{Type: "topic", Name: "orders"}, Details: map[string]string{"rules": strings.Repeat("x", 1<<20)},
+		Action: "topic.create", Resource: audit.Resource{Type: "topic", Name: "orders"}, Details: map[string]string{"rules": strings.Repeat("x", 1<<20)},
 	}
 	now := time.UnixMilli(1_700_000_000_123)
 	data, sum, err := audit.Batch(&o, &c, audit.Done, 0, now)
@@ -149,7 +149,7 @@ func TestBatch(t *testing.T) {
 	var got api.AuditRecord
 	must.NoError(t, json.Unmarshal(r.Record().Value, &got))
 	if string(r.Record().Key) != "topic/orders" || r.Record().Timestamp != now.UnixMilli() || got.Actor != (api.AuditActor{Principal: "shop", Secret: "abc"}) ||
-		got.From != o.From || got.Protocol != "kafka" || len(got.Request) > 300 || got.Action != c.Action || got.Resource != c.Resource || got.Outcome != "done" {
+		got.From != o.From || got.Protocol != "kafka" || len(got.Request) > 300 || got.Action != c.Action || got.Resource != api.AuditResource(c.Resource) || got.Outcome != "done" {
 		t.Errorf("key %q, time %d, %+v", r.Record().Key, r.Record().Timestamp, got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/secrets"
 )
 
 // Params are the parameters of a measurement. The report includes them.
@@ -18,8 +19,8 @@ type Params struct {
 	Workers     int  `json:"workers"` // concurrent requests
 	LocalBroker bool `json:"local_broker"`
 	// replaces the local broker
-	RemoteAddress string        `json:"remote_broker_address,omitempty"`
-	RemoteKey     config.Secret `json:"-"`
+	RemoteAddress string       `json:"remote_broker_address,omitempty"`
+	RemoteKey     secrets.Text `json:"-"`
 	// of the local broker; "": a temporary folder
 	Bucket string `json:"bucket"`
 	// measures a bare HTTP server instead of a broker

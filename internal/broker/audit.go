@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/log"
@@ -23,7 +22,7 @@ import (
 
 // changeOf describes a change. details are names and values in turn.
 func changeOf(action string, t access.ResourceType, name string, details ...string) *audit.Change {
-	c := &audit.Change{Action: action, Resource: api.AuditResource{Type: t.String(), Name: name}, Details: map[string]string{}}
+	c := &audit.Change{Action: action, Resource: audit.Resource{Type: t.String(), Name: name}, Details: map[string]string{}}
 	for i := 0; i < len(details); i += 2 {
 		c.Details[details[i]] = details[i+1]
 	}
@@ -52,15 +51,15 @@ func topicChange(action, name string, partitions int, old, now map[string]string
 
 // accessChange describes a change of principals and rules. It names no secret.
 func accessChange(t *access.Table, c *access.Change) *audit.Change {
-	out := &audit.Change{Action: "access.change", Resource: api.AuditResource{Type: "acl"}, Details: map[string]string{}}
+	out := &audit.Change{Action: "access.change", Resource: audit.Resource{Type: "acl"}, Details: map[string]string{}}
 	for i := range c.Put {
-		out.Action, out.Resource = principalAction(t, &c.Put[i]), api.AuditResource{Type: "principal", Name: c.Put[i].ID}
+		out.Action, out.Resource = principalAction(t, &c.Put[i]), audit.Resource{Type: "principal", Name: c.Put[i].ID}
 		if at := c.Put[i].Expires; at != 0 {
 			out.Details["expires"] = time.UnixMicro(at).UTC().Format(time.RFC3339)
 		}
 	}
 	for _, id := range c.Delete {
-		out.Action, out.Resource = "token.revoke", api.AuditResource{Type: "principal", Name: id}
+		out.Action, out.Resource = "token.revoke", audit.Resource{Type: "principal", Name: id}
 	}
 	if len(c.Put)+len(c.Delete) == 0 {
 		if rules := slices.Concat(c.PutRules, c.DeleteRules); len(rules) > 0 {
@@ -113,10 +112,10 @@ func ruleAction(c *access.Change) string {
 
 func describeQuotas(out *audit.Change, c *access.Change) {
 	for _, id := range c.DeleteQuotas {
-		out.Action, out.Resource = "quota.remove", api.AuditResource{Type: "quota", Name: id}
+		out.Action, out.Resource = "quota.remove", audit.Resource{Type: "quota", Name: id}
 	}
 	for _, q := range c.PutQuotas {
-		out.Action, out.Resource = "quota.set", api.AuditResource{Type: "quota", Name: q.Principal}
+		out.Action, out.Resource = "quota.set", audit.Resource{Type: "quota", Name: q.Principal}
 		for name, limit := range map[string]uint64{"produce-bytes": q.ProduceBytes, "fetch-bytes": q.FetchBytes, "requests": q.Requests} {
 			if limit != 0 {
 				out.Details[name] = strconv.FormatUint(limit, 10)
@@ -221,14 +220,14 @@ func (b *Broker) AppendChange(ctx context.Context, a Append, c *audit.Change) Re
 
 // Denied samples a request that a client had no right to, for the audit topic. It does not wait.
 func (b *Broker) Denied(o audit.Origin, op access.Operation, t access.ResourceType, name string) {
-	c := audit.Change{Action: t.String() + "." + op.String(), Resource: api.AuditResource{Type: t.String(), Name: name}}
+	c := audit.Change{Action: t.String() + "." + op.String(), Resource: audit.Resource{Type: t.String(), Name: name}}
 	b.denials.Add(o.Principal, audit.Event{Origin: o, Change: c, Outcome: audit.Denied})
 }
 
 // FailedLogin samples a failed login from a network, for the audit topic. It does not wait.
 func (b *Broker) FailedLogin(protocol, from, network string) {
 	o := audit.Origin{From: from, Protocol: protocol}
-	c := audit.Change{Action: "login", Resource: api.AuditResource{Type: "network", Name: network}}
+	c := audit.Change{Action: "login", Resource: audit.Resource{Type: "network", Name: network}}
 	b.logins.Add(network, audit.Event{Origin: o, Change: c, Outcome: audit.FailedLogin})
 }
 

@@ -97,7 +97,7 @@ func TestAuditRecordsOfChanges(t *testing.T) {
 	check.ErrorIs(t, b.AppendChange(ctx, data(t, "missing", 0, "x"), &audit.Change{Action: "trigger.put"}).Err, state.ErrUnknownTopic)
 	create(t, b, "own", 1)
 	check.ErrorIs(t, check.Err(b.CreateTopic(ctx, "own", broker.TopicSpec{})), state.ErrTopicExists)
-	must(b.AppendChange(ctx, data(t, "own", 0, "x"), &audit.Change{Action: "trigger.put", Resource: api.AuditResource{Type: "trigger", Name: "t"}}).Err)
+	must(b.AppendChange(ctx, data(t, "own", 0, "x"), &audit.Change{Action: "trigger.put", Resource: audit.Resource{Type: "trigger", Name: "t"}}).Err)
 	wantTold(t, told(t, b), `
 done topic.create topic orders by "shop"[key-index:true partitions:1 retention-time:1h0m0s]
 done topic.alter topic orders by "shop"[key-index: partitions:2 retention-time:2h0m0s]

@@ -79,7 +79,7 @@ type Config struct {
 type HTTP struct {
 	Address     string
 	Port        int // 0: any free port
-	APIKey      Secret
+	APIKey      secrets.Text
 	APIKeyFile  string // file with the key; surrounding white space is ignored
 	Connections int    // maximum of concurrent connections, if the memory limit allows it
 	// Origins are those of web pages on other hosts that may use the API, such as
@@ -182,7 +182,7 @@ type Riemann struct {
 	WebListen string
 	// Token is the token of clients without a certificate. "": they act for the broker itself, which
 	// writes to Topic and reads the index, and does nothing else for them.
-	Token Secret
+	Token secrets.Text
 }
 
 // On reports whether the broker serves Riemann clients, and so has an index of their events.
@@ -204,7 +204,7 @@ type Webhooks struct {
 // SecretsKeys are the keys that encrypt the secrets of webhooks in the bucket, in the form of
 // secrets.Parse. At most one of both is set.
 type SecretsKeys struct {
-	Key  Secret
+	Key  secrets.Text
 	File string
 }
 

@@ -236,37 +236,6 @@ func (l List) String() string { return strings.Join(l.List(), ",") }
 // Type is the name of the value in help texts.
 func (*List) Type() string { return "list" }
 
-const masked = "***"
-
-// Secret is a text that is masked when it is printed. It is a pflag.Value; Reveal returns the text.
-type Secret string
-
-// Set stores s unchanged.
-func (s *Secret) Set(v string) error { *s = Secret(v); return nil }
-
-// String masks the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return masked
-}
-
-// GoString masks the secret in %#v.
-func (s Secret) GoString() string { return strconv.Quote(s.String()) }
-
-// LogValue masks the secret in logs.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText masks the secret in JSON and other encodings.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Type is the name of the value in help texts.
-func (*Secret) Type() string { return "key" }
-
-// Reveal returns the text.
-func (s Secret) Reveal() string { return string(s) }
-
 // level is the flag of a log level: a name, or a number of the original program's flag (3 warn, 4
 // info, 5 debug).
 type level slog.Level

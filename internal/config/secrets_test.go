@@ -29,7 +29,7 @@ func TestSecretsKeys(t *testing.T) {
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	for want, k := range map[*secrets.Key]config.SecretsKeys{
-		set: {Key: config.Secret(set.Reveal())}, file: {File: path}, credential: {},
+		set: {Key: secrets.Text(set.Reveal())}, file: {File: path}, credential: {},
 	} {
 		check.Equalf(t, active(k), want.ID(), "%v: key", k)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/log"
 )
 
@@ -182,7 +181,7 @@ func (l *Limiter) Figures() (f Figures) {
 }
 
 // Report describes the budget of the month.
-func (l *Limiter) Report() *api.PutBudget {
+func (l *Limiter) Report() *Spending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, p := l.budget, l.next()
@@ -191,7 +190,7 @@ func (l *Limiter) Report() *api.PutBudget {
 	}
 	price := l.o.Prices.Put / 1e6
 	exceeded := b.Exceeded(l.o.Now())
-	return &api.PutBudget{
+	return &Spending{
 		Budget: l.o.Setting.name(&l.o.Prices), Puts: int64(b.total()), UsedPuts: int64(b.spent), Dollars: b.total() * price, UsedDollars: b.spent * price,
 		IntervalMillis: max(p.Wait, p.Gap).Milliseconds(), Exceeded: exceeded, ExceededDollars: exceeded * b.total() * price,
 	}

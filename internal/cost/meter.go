@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -297,9 +296,9 @@ func (m *Meter) price(commits int64, others requests) (dollars float64) {
 
 // lines returns requests by kind, with their prices. Of a store without counted requests only the
 // commit objects are known.
-func (m *Meter) lines(commits int64, others requests) []api.RequestCost {
+func (m *Meter) lines(commits int64, others requests) []Requests {
 	p := &m.o.Prices
-	lines := []api.RequestCost{
+	lines := []Requests{
 		{Kind: "commit", Count: commits, PerMillion: p.Put},
 		{Kind: "put", Count: others.Put, PerMillion: p.Put},
 		{Kind: "list", Count: others.List, PerMillion: p.List},
@@ -318,13 +317,13 @@ func (m *Meter) lines(commits int64, others requests) []api.RequestCost {
 
 // Report returns the costs up to now. It makes no request to the store, unless it is the first
 // sample of a month.
-func (m *Meter) Report() api.Cost {
+func (m *Meter) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, a, bytes := m.sample(), &m.account, m.o.Log.StoredBytes()
-	c := api.Cost{
+	c := Report{
 		Month: cmp.Or(a.Month, monthOf(now)).Format("2006-01"), Prices: m.o.Prices.Name, Requests: m.lines(a.Commits, a.Others), Dollars: m.Dollars(),
-		Storage: api.StorageCost{Bytes: bytes, PerGBMonth: m.o.Prices.Storage, MonthDollars: float64(bytes) / 1e9 * m.o.Prices.Storage},
+		Storage: Storage{Bytes: bytes, PerGBMonth: m.o.Prices.Storage, MonthDollars: float64(bytes) / 1e9 * m.o.Prices.Storage},
 	}
 	for i := range c.Requests {
 		if c.Requests[i].Since = a.OthersSince; i == 0 {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -183,7 +182,7 @@ func (b *broker) kill() {
 }
 
 // line returns the requests of a kind.
-func line(t *testing.T, c api.Cost, kind string) api.RequestCost {
+func line(t *testing.T, c cost.Report, kind string) cost.Requests {
 	t.Helper()
 	for _, r := range c.Requests {
 		if r.Kind == kind {
@@ -191,7 +190,7 @@ func line(t *testing.T, c api.Cost, kind string) api.RequestCost {
 		}
 	}
 	t.Fatalf("no requests of kind %q in %+v", kind, c)
-	return api.RequestCost{}
+	return cost.Requests{}
 }
 
 // counts reports a difference from a number of commit objects since a time.

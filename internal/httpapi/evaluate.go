@@ -75,7 +75,7 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 		}
 		trace = func(m explain.Moment) {
 			if truncated = truncated || len(steps) == most; !truncated {
-				steps = append(steps, m.Step())
+				steps = append(steps, stepOf(&m))
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 	if err != nil {
 		return nil, questionFault(err)
 	}
-	out := answer.Evaluation()
+	out := EvaluationOf(answer)
 	out.Steps, out.Truncated = steps, truncated
 	return &out, nil
 }
@@ -210,7 +210,7 @@ func entityHistory(h *trigger.History) api.EntityHistory {
 	}
 	for i := range h.Steps {
 		s := &h.Steps[i]
-		one := s.Step()
+		one := stepOf(&s.Moment)
 		x := api.HistoryStep{At: one.At, Event: s.Name, Skipped: one.Skipped, Effect: one.Effect, Expr: one.Expr, Value: one.Value, Text: one.Text}
 		if s.Offset >= 0 {
 			x.Offset = &s.Offset
@@ -274,7 +274,7 @@ func (a *API) postStories(w http.ResponseWriter, r *http.Request, _ *caller) err
 		if err != nil {
 			return nil, err
 		}
-		out, err := explain.Stories(e)
+		out, err := StoriesOf(e)
 		if err != nil {
 			return nil, problem.BadField("expr", "%s", err)
 		}

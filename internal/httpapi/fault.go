@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -79,6 +80,7 @@ var faults = []struct {
 	{record.ErrInvalid, api.BadRequest, true},
 	{state.ErrStoreUnavailable, api.StoreUnavailable, true},
 	{broker.ErrClosed, api.ShuttingDown, false},
+	{link.ErrClosed, api.ShuttingDown, true},
 	{os.ErrDeadlineExceeded, api.RequestTimeout, false},     // of a connection: slow body
 	{context.DeadlineExceeded, api.StoreUnavailable, false}, // with ErrNotSent: nothing was stored
 	{broker.ErrNotSent, api.ShuttingDown, false},            // client gone, or shutdown

@@ -20,8 +20,8 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -132,8 +132,17 @@ type Options struct {
 	Heartbeat time.Duration
 }
 
+// Node is a broker with what follows its log (package node).
+type Node interface {
+	Keys() *keyindex.View      // nil: no key index
+	Triggers() *trigger.Engine // nil: no triggers
+	Riemann() *index.Index     // nil: no index of Riemann events
+	Cost() *cost.Meter         // nil: no prices
+	StoreName() string         // of the bucket, for people
+}
+
 // OptionsOf returns options with what a node has: its indexes, its triggers and its costs.
-func OptionsOf(n *node.Node) Options {
+func OptionsOf(n Node) Options {
 	o := Options{Keys: n.Keys(), Triggers: n.Triggers(), Riemann: n.Riemann(), Cost: n.Cost(), Store: n.StoreName()}
 	if engine := n.Triggers(); engine != nil {
 		o.OriginalEvent = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/stats"
@@ -62,7 +63,7 @@ func curveOf(c *stats.Curve) api.LatencyCurve {
 
 // getCost answers what the bucket costs. The meter may read from the store at the begin of a month.
 func (a *API) getCost(w http.ResponseWriter, _ *http.Request, _ *caller) error {
-	return a.writeJSON(w, http.StatusOK, a.o.Cost.Report())
+	return a.writeJSON(w, http.StatusOK, costOf(a.o.Cost.Report()))
 }
 
 // getStats answers with the figures of the last hours. It makes no request to the store.
@@ -159,4 +160,16 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, by *caller) er
 func (a *API) writeLevel(w http.ResponseWriter, v broker.Level) error {
 	out := api.Upgrade{Level: int(v.Now), HighestLevel: int(v.Max), RaiseAt: v.RaiseAt.UTC()}
 	return a.writeState(w, http.StatusOK, &out)
+}
+
+// costOf returns a report as the answer has it.
+func costOf(r cost.Report) api.Cost {
+	c := api.Cost{
+		Month: r.Month, Prices: r.Prices, Dollars: r.Dollars, Storage: api.StorageCost(r.Storage),
+		PaceSeconds: r.PaceSeconds, MonthDollars: r.MonthDollars, PutBudget: (*api.PutBudget)(r.PutBudget),
+	}
+	for _, kind := range r.Requests {
+		c.Requests = append(c.Requests, api.RequestCost(kind))
+	}
+	return c
 }

@@ -231,7 +231,7 @@ func TestBrokersThatStartTogether(t *testing.T) {
 func TestAnotherSecretsKeyIsTold(t *testing.T) {
 	c := newCrew(t)
 	key := secrets.NewKey().Reveal()
-	keyed := func(s *config.Config) { s.Secrets.Key = config.Secret(key) }
+	keyed := func(s *config.Config) { s.Secrets.Key = secrets.Text(key) }
 	a, b, other := c.start(keyed), c.start(keyed), c.start()
 	c.up(2, a, b, other)
 	for s, want := range map[*server.Server]int{a: 1, b: 1, other: 2} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -80,7 +81,7 @@ func TestRiemannSubscriptionsOfAToken(t *testing.T) {
 	s := start(t, cfg)
 	token := must.Get(connect(t, s).CreateToken(t.Context(), client.TokenSpec{ID: "listener", Scopes: client.Scopes{Write: []string{"riemann"}}}))(t)
 	must.NoError(t, s.Close(t.Context()))
-	cfg.Riemann.WebListen, cfg.Riemann.Token = "127.0.0.1:0", config.Secret(token.Secret)
+	cfg.Riemann.WebListen, cfg.Riemann.Token = "127.0.0.1:0", secrets.Text(token.Secret)
 	s = start(t, cfg)
 	if _, resp := dial(t, subscribeURL(s, "true")); resp.StatusCode != 403 {
 		t.Errorf("without the right to read: status %d", resp.StatusCode)

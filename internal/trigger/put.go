@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
@@ -295,7 +294,7 @@ func (e *Engine) define(ctx context.Context, action, id string, d *rule.Definiti
 	if !ok {
 		return 0, ErrUnavailable
 	}
-	change := audit.Change{Action: action, Resource: api.AuditResource{Type: "trigger", Name: id}}
+	change := audit.Change{Action: action, Resource: audit.Resource{Type: "trigger", Name: id}}
 	r := record.Record{Key: []byte(id)}
 	if d != nil {
 		change.Details = map[string]string{"topic": d.Topic, "version": strconv.Itoa(d.Version)}
@@ -410,7 +409,7 @@ func (e *Engine) Erase(ctx context.Context, topic, entity string) error {
 		return fmt.Errorf("%w: topic %q does not hold events", ErrInvalid, topic)
 	}
 	ends := make([]int64, t.Partitions) // the partitioner is unknown
-	change := audit.Change{Action: "entity.erase", Resource: api.AuditResource{Type: "topic", Name: topic}}
+	change := audit.Change{Action: "entity.erase", Resource: audit.Resource{Type: "topic", Name: topic}}
 	ctx = audit.WithChange(ctx, &change)
 	for part := range ends {
 		base, err := e.opt.Log.Append(ctx, t.ID, uint32(part), []record.Record{{Key: []byte(entity)}})

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/secrets"
@@ -162,7 +161,7 @@ func (e *Engine) rewrite(ctx context.Context, limit int, is func(s secrets.Statu
 	if len(recs) == 0 || !ok || err != nil {
 		return 0, 0, err
 	}
-	change.Resource, change.Details = api.AuditResource{Type: "cluster"}, map[string]string{"triggers": strconv.Itoa(len(recs))}
+	change.Resource, change.Details = audit.Resource{Type: "cluster"}, map[string]string{"triggers": strconv.Itoa(len(recs))}
 	if base, err = e.opt.Log.Append(audit.WithChange(ctx, &change), topic.ID, 0, recs); err != nil {
 		return 0, 0, err
 	}

@@ -63,7 +63,7 @@ var levels = map[string]int{
 	"internal/objstore/anystore": 2,
 	"internal/follow":            1,
 	"internal/stats":             1,
-	"internal/cost":              2,
+	"internal/cost":              4,
 	"internal/httpapi/encoding":  1,
 	"internal/delivery/template": 1,
 

@@ -23,7 +23,8 @@ const (
 var (
 	errForgotten = errors.New("the link is not wanted any more")
 	errNewer     = errors.New("a newer link replaces it")
-	errClosed    = errors.New("this broker ends")
+	// ErrClosed: this broker ends.
+	ErrClosed = errors.New("this broker ends")
 )
 
 // conn is a link: a connection with both ends authenticated.
@@ -156,7 +157,7 @@ func (c *conn) end(cause error) {
 	first := c.cause == nil
 	if first {
 		if cause == nil {
-			cause = errClosed
+			cause = ErrClosed
 		}
 		c.cause = cause
 		c.n.queued.Add(-c.bytes)
@@ -278,7 +279,7 @@ func (c *conn) closeWrite() error {
 	if w, ok := c.raw.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
 		<-c.over
 	}
-	return errClosed
+	return ErrClosed
 }
 
 // read tells the frames of the other end until the link ends.

@@ -12,10 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/pause"
-	"github.com/sebbroker/seb/internal/problem"
 )
 
 // keep dials a run while there is no link to it.
@@ -197,14 +196,15 @@ func (n *Net) logFailure(p *peer, err error) {
 }
 
 // Accept answers a request for a link: GET Path with an upgrade to Protocol. It takes the connection
-// over and returns nil, or returns an error before it has written anything.
+// over and returns nil, or returns an error before it has written anything: state.ErrInvalid for another
+// request, ErrClosed.
 func (n *Net) Accept(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
-		return problem.BadField("Upgrade", "want a GET with an upgrade to %s; this route is for other brokers of the bucket", Protocol)
+		return &state.InvalidError{Field: "Upgrade", Reason: "want a GET with an upgrade to " + Protocol + "; this route is for other brokers of the bucket"}
 	}
 	h := n.handshake()
 	if h == nil {
-		return problem.New(api.ShuttingDown, "this broker ends")
+		return ErrClosed
 	}
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -287,10 +287,12 @@ func (n *Net) accepted(ctx context.Context, raw net.Conn) {
 // Handler serves links alone.
 func (n *Net) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := n.Accept(w, r)
-		if p, ok := errors.AsType[*api.Problem](err); ok {
-			http.Error(w, p.Error(), api.Statuses[p.Code])
-		} else if err != nil {
+		switch err := n.Accept(w, r); {
+		case errors.Is(err, state.ErrInvalid):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case errors.Is(err, ErrClosed):
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})

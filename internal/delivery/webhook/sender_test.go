@@ -19,9 +19,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -100,7 +100,7 @@ func TestRequest(t *testing.T) {
 	s := newSender(t, local(t))
 	c := webhook.Config{
 		URL: to + "/hook?x=1", Secrets: []signed.Secret{old, secret},
-		Headers: map[string]config.Secret{"authorization": "Bearer abc", "X-Team": "mail"},
+		Headers: map[string]secrets.Text{"authorization": "Bearer abc", "X-Team": "mail"},
 	}
 	for _, tt := range []struct{ template, contentType, wantType, wantBody string }{
 		{"", "", "application/json", `{"type":"trigger.fired","timestamp":"2026-05-01T12:00:00Z","version":1,"id":"f1","attempt":1,` +

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -32,7 +32,7 @@ type Config struct {
 	URL string `json:"url,omitempty"`
 	// Headers are sent with every message, such as Authorization. Headers of the protocol and the
 	// signature cannot be set.
-	Headers map[string]config.Secret `json:"headers,omitempty"`
+	Headers map[string]secrets.Text `json:"headers,omitempty"`
 	// Secrets sign every message: at least one, and more while secrets are rotated.
 	Secrets []webhook.Secret `json:"secrets,omitempty"`
 	// Template renders the body; "" means the JSON of Firing.
@@ -156,7 +156,7 @@ var ownHeaders = []string{
 
 var ownPrefixes = []string{"Webhook-", "Proxy-"}
 
-func checkHeaders(headers map[string]config.Secret) (http.Header, error) {
+func checkHeaders(headers map[string]secrets.Text) (http.Header, error) {
 	if len(headers) > HeadersMax {
 		return nil, fmt.Errorf("%d headers, limit %d", len(headers), HeadersMax)
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	signed "github.com/sebbroker/seb/webhook"
@@ -111,27 +111,27 @@ func TestURLs(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	for _, tt := range []struct {
-		headers map[string]config.Secret
+		headers map[string]secrets.Text
 		fault   string
 	}{
-		{map[string]config.Secret{"authorization": "Bearer x", "X-A": "", "User-Agent": "mine"}, ""},
-		{map[string]config.Secret{"Host": "x"}, "Host cannot be set"},
-		{map[string]config.Secret{"content-length": "1"}, "Content-Length cannot be set"},
-		{map[string]config.Secret{"Transfer-Encoding": "chunked"}, "Transfer-Encoding cannot be set"},
-		{map[string]config.Secret{"webhook-id": "x"}, "Webhook-Id cannot be set"},
-		{map[string]config.Secret{"Webhook-Extra": "x"}, "cannot be set"},
-		{map[string]config.Secret{"proxy-authorization": "x"}, "cannot be set"},
-		{map[string]config.Secret{"Content-Type": "x"}, "cannot be set"},
-		{map[string]config.Secret{"Connection": "x"}, "cannot be set"},
-		{map[string]config.Secret{"webhook_id": "x"}, "want 1 to 64 letters"},
-		{map[string]config.Secret{"X A": "x"}, "want 1 to 64 letters"},
-		{map[string]config.Secret{"": "x"}, "want 1 to 64 letters"},
-		{map[string]config.Secret{"X:": "x"}, "want 1 to 64 letters"},
-		{map[string]config.Secret{strings.Repeat("x", 65): "x"}, "want 1 to 64 letters"},
-		{map[string]config.Secret{"x-a": "1", "X-A": "2"}, "duplicate header X-A"},
-		{map[string]config.Secret{"X-A": "swordfish\r\nHost: x"}, "value of X-A: want at most 4096 printable"},
-		{map[string]config.Secret{"X-A": "swordfish é"}, "value of X-A"},
-		{map[string]config.Secret{"X-A": config.Secret(strings.Repeat("x", 4097))}, "value of X-A"},
+		{map[string]secrets.Text{"authorization": "Bearer x", "X-A": "", "User-Agent": "mine"}, ""},
+		{map[string]secrets.Text{"Host": "x"}, "Host cannot be set"},
+		{map[string]secrets.Text{"content-length": "1"}, "Content-Length cannot be set"},
+		{map[string]secrets.Text{"Transfer-Encoding": "chunked"}, "Transfer-Encoding cannot be set"},
+		{map[string]secrets.Text{"webhook-id": "x"}, "Webhook-Id cannot be set"},
+		{map[string]secrets.Text{"Webhook-Extra": "x"}, "cannot be set"},
+		{map[string]secrets.Text{"proxy-authorization": "x"}, "cannot be set"},
+		{map[string]secrets.Text{"Content-Type": "x"}, "cannot be set"},
+		{map[string]secrets.Text{"Connection": "x"}, "cannot be set"},
+		{map[string]secrets.Text{"webhook_id": "x"}, "want 1 to 64 letters"},
+		{map[string]secrets.Text{"X A": "x"}, "want 1 to 64 letters"},
+		{map[string]secrets.Text{"": "x"}, "want 1 to 64 letters"},
+		{map[string]secrets.Text{"X:": "x"}, "want 1 to 64 letters"},
+		{map[string]secrets.Text{strings.Repeat("x", 65): "x"}, "want 1 to 64 letters"},
+		{map[string]secrets.Text{"x-a": "1", "X-A": "2"}, "duplicate header X-A"},
+		{map[string]secrets.Text{"X-A": "swordfish\r\nHost: x"}, "value of X-A: want at most 4096 printable"},
+		{map[string]secrets.Text{"X-A": "swordfish é"}, "value of X-A"},
+		{map[string]secrets.Text{"X-A": secrets.Text(strings.Repeat("x", 4097))}, "value of X-A"},
 		{many(17), "17 headers, limit 16"},
 	} {
 		c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: tt.headers}
@@ -145,8 +145,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func many(n int) map[string]config.Secret {
-	headers := make(map[string]config.Secret)
+func many(n int) map[string]secrets.Text {
+	headers := make(map[string]secrets.Text)
 	for i := range n {
 		headers[fmt.Sprint("X-", i)] = "x"
 	}
@@ -167,7 +167,7 @@ func TestContentTypes(t *testing.T) {
 
 func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 	_, err := webhook.Parse(webhook.Config{
-		URL: "x", Headers: map[string]config.Secret{"Host": "x"}, Secrets: []signed.Secret{{}}, Template: "{{.Witness.x}}", ContentType: "x",
+		URL: "x", Headers: map[string]secrets.Text{"Host": "x"}, Secrets: []signed.Secret{{}}, Template: "{{.Witness.x}}", ContentType: "x",
 	}, webhook.Policy{}, []string{"signup"})
 	for _, field := range []string{"url: ", "headers: ", "secrets: ", "content_type: ", "template: 1:3: event"} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+field) {
@@ -182,7 +182,7 @@ func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 
 // TestConfigIsNotShown: printing a configuration or an outcome shows neither secrets nor headers.
 func TestConfigIsNotShown(t *testing.T) {
-	c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: map[string]config.Secret{"Authorization": "swordfish"}}
+	c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: map[string]secrets.Text{"Authorization": "swordfish"}}
 	encoded := must.Get(json.Marshal(c))(t)
 	shown := fmt.Sprintf("%v %+v %#v %s", c, c, c, c) + string(encoded)
 	if strings.Contains(shown, "swordfish") || strings.Contains(shown, secret.Reveal()[6:]) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/input"
 )
@@ -27,15 +26,6 @@ type Answer struct {
 	Why string
 	// Witness holds the matched events, as indexes in Question.Events.
 	Witness []int
-}
-
-// Evaluation is the answer of POST /evaluate.
-func (a *Answer) Evaluation() api.Evaluation {
-	out := api.Evaluation{Value: a.Value, Pending: a.Pending, Why: a.Why, Witness: append([]int{}, a.Witness...)}
-	if a.Next != nil {
-		out.Next = new(time.UnixMilli(*a.Next).UTC())
-	}
-	return out
 }
 
 // Skip is the reason why an event has no effect.
@@ -80,18 +70,6 @@ func (m *Moment) Words() string {
 		return m.Skip.Text()
 	}
 	return m.Text()
-}
-
-// Step returns a moment as in answers.
-func (m *Moment) Step() api.EvaluationStep {
-	s := api.EvaluationStep{At: time.UnixMilli(m.At).UTC(), Value: m.Value.String(), Skipped: m.Skip.String(), Text: m.Words()}
-	if m.Event >= 0 {
-		s.Event = &m.Event
-	}
-	if m.Skip == Counted {
-		s.Effect, s.Expr = string(m.Kind), m.Part.Expr
-	}
-	return s
 }
 
 // Answer evaluates the history up to the question's instant. An event that is older than the one
