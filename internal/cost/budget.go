@@ -9,6 +9,7 @@ package cost
 import (
 	"math"
 	"time"
+
 	"github.com/sebbroker/seb/internal/log"
 )
 

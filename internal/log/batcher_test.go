@@ -116,7 +116,7 @@ type fixedBudget struct {
 	short atomic.Bool
 }
 
-func (b *fixedBudget) Next() log.Pace { return b.pace }
+func (b *fixedBudget) Next() log.Pace  { return b.pace }
 func (b *fixedBudget) Left(extra bool) { b.extra = append(b.extra, extra) }
 func (b *fixedBudget) Short() bool     { return b.short.Load() }
 

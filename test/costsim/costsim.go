@@ -61,7 +61,7 @@ func (r *Result) Most() time.Duration { return r.all.most }
 // spender is the budget at the virtual time.
 type spender struct{ *simulation }
 
-func (b spender) Next() log.Pace { return b.budget.Next(b.clock()) }
+func (b spender) Next() log.Pace  { return b.budget.Next(b.clock()) }
 func (b spender) Left(extra bool) { b.budget.Left(b.clock(), extra) }
 func (b spender) Short() bool     { return b.budget.Short(b.clock()) }
 

@@ -11,11 +11,11 @@ type Report struct {
 	Leads     bool
 	Stands    bool // an attempt to lead is under way
 	Loaded    bool
-	Pos       Position // committed or applied
-	Nonce     record.ID      // of the epoch of Pos
-	PrevCRC   uint32         // checksum of the head before Pos
-	Sealer    Run            // that sealed the newest epoch; zero: an older program, or an old format level
-	Foreign   bool           // a program that is no broker of the bucket sealed it, such as one that embeds Seb
+	Pos       Position  // committed or applied
+	Nonce     record.ID // of the epoch of Pos
+	PrevCRC   uint32    // checksum of the head before Pos
+	Sealer    Run       // that sealed the newest epoch; zero: an older program, or an old format level
+	Foreign   bool      // a program that is no broker of the bucket sealed it, such as one that embeds Seb
 	SealerURL string
 	Promise   time.Duration // the newest slot says that the next one comes within this time; 0: no promise
 	Ends      bool          // the newest slot says that its leader has ended
