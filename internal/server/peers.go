@@ -22,7 +22,6 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/pause"
@@ -144,7 +143,7 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 		Run: run, KeyHash: key, Version: s.cfg.Version, LevelMax: state.LevelMax, Secure: s.ports.http.Secure(), KafkaID: 1, URL: s.advertisedURL(hosts),
 	}
 	r.Name, _ = os.Hostname()
-	if r.Machine = machine.ID(); failpoint.UnknownMachine() {
+	if r.Machine = machineID(); failpoint.UnknownMachine() {
 		r.Machine = [16]byte{}
 	}
 	if r.Machine != [16]byte{} {

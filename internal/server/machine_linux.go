@@ -1,4 +1,4 @@
-package machine
+package server
 
 import (
 	"crypto/sha256"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ID identifies this machine since its start, and the network namespace of this process: processes with
+// machineID identifies this machine since its start, and the network namespace of this process: processes with
 // the same ID reach each other on loopback addresses. It is 16 bytes of a hash; zero if it is unknown.
-func ID() (id [16]byte) {
+func machineID() (id [16]byte) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return id

@@ -1,4 +1,4 @@
-package machine
+package server
 
 import (
 	"crypto/sha256"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID identifies this machine since its start. It is 16 bytes of a hash; zero if it is unknown.
-func ID() (id [16]byte) {
+// machineID identifies this machine since its start. It is 16 bytes of a hash; zero if it is unknown.
+func machineID() (id [16]byte) {
 	boot, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil || boot == "" {
 		return id

@@ -1,6 +1,0 @@
-//go:build !linux && !darwin
-
-package machine
-
-// ID is not known on this system.
-func ID() (id [16]byte) { return id }
