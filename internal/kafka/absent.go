@@ -14,7 +14,7 @@ import (
 // broker that does not use them, so that tools that list everything continue.
 var (
 	// ListPartitionReassignments (46), v0.
-	listPartitionReassignmentsAPI = api{
+	_ = register(api{
 		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Int32, wire.Array(wire.Text, wire.List(wire.Int32))}},
 		begin: serving(func(c *call, _ context.Context, _ *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
@@ -22,15 +22,15 @@ var (
 			resp.ErrorCode = c.clusterDenied(access.Describe)
 			return resp, nil
 		}),
-	}
+	})
 	// DescribeTransactions (65), v0.
-	describeTransactionsAPI = api{
+	_ = register(api{
 		key: kmsg.DescribeTransactions, min: 0, max: 0,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text)}},
 		begin: serving((*call).describeTransactions),
-	}
+	})
 	// ListTransactions (66), v0 to v2.
-	listTransactionsAPI = api{
+	_ = register(api{
 		key: kmsg.ListTransactions, min: 0, max: 2,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
 			wire.List(wire.Text), wire.List(wire.Int64), wire.Int64.Since(1), wire.Text.Since(2),
@@ -38,7 +38,7 @@ var (
 		begin: serving(func(*call, context.Context, *kmsg.ListTransactionsRequest) (*kmsg.ListTransactionsResponse, error) {
 			return kmsg.NewPtrListTransactionsResponse(), nil
 		}),
-	}
+	})
 )
 
 func (c *call) describeTransactions(_ context.Context, r *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {

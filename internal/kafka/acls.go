@@ -16,25 +16,25 @@ import (
 // the cluster and transactional IDs. Rules about triggers and metrics, which Kafka does not have,
 // are not among them. Principals are "User:" and an ID, or "User:*".
 var (
-	describeACLsAPI = api{
+	_ = register(api{
 		key: kmsg.DescribeACLs, min: 1, max: 3,
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8}},
 		begin: serving((*call).describeACLs),
-	}
-	createACLsAPI = api{
+	})
+	_ = register(api{
 		key: kmsg.CreateACLs, min: 1, max: 3, leader: true,
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
 		begin: serving((*call).createACLs),
-	}
-	deleteACLsAPI = api{
+	})
+	_ = register(api{
 		key: kmsg.DeleteACLs, min: 1, max: 3, leader: true,
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
 		begin: serving((*call).deleteACLs),
-	}
+	})
 )
 
 const userPrefix = "User:"

@@ -19,23 +19,23 @@ import (
 
 // AlterConfigs (33), v0 to v2: sets a topic's settings (configs.go); settings that the request does
 // not name get their default. Broker configs cannot be changed, because flags set them.
-var alterConfigsAPI = api{
+var _ = register(api{
 	key: kmsg.AlterConfigs, min: 0, max: 2, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Text)), wire.Bool,
 	}},
 	begin: serving((*call).alterConfigs),
-}
+})
 
 // IncrementalAlterConfigs (44), v0 and v1: sets single settings of a topic or resets them to their
 // default. cleanup.policy is a list, and takes APPEND and SUBTRACT.
-var incrementalAlterConfigsAPI = api{
+var _ = register(api{
 	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, leader: true,
 	shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Int8, wire.Text)), wire.Bool,
 	}},
 	begin: serving((*call).incrementalAlterConfigs),
-}
+})
 
 func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (*kmsg.AlterConfigsResponse, error) {
 	resp := kmsg.NewPtrAlterConfigsResponse()

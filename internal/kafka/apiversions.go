@@ -14,11 +14,11 @@ import (
 
 // ApiVersions (18), v0 to v4: the served keys and versions. There are no features to negotiate. The
 // answer to an unknown version is v0, with UNSUPPORTED_VERSION and the served versions (KIP-511).
-var apiVersionsAPI = api{
+var _ = register(api{
 	key: kmsg.ApiVersions, min: 0, max: 4, unauthenticated: true,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3)}},
 	begin: serving((*call).apiVersions),
-}
+})
 
 func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
@@ -39,8 +39,8 @@ func (c *call) unknownVersion() (framed.Finish, error) {
 func (s *Server) versions() []kmsg.ApiVersionsResponseApiKey {
 	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(s.apis))
 	for _, a := range s.apis {
-		if a.key == kmsg.Envelope {
-			continue // for brokers
+		if a.brokers {
+			continue
 		}
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = a.key.Int16(), a.min, a.max

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/pbkdf2"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +41,9 @@ func TestUnauthenticatedRequests(t *testing.T) {
 		}
 	}
 	served := unauthenticated(t, s).ask(kmsg.NewPtrApiVersionsRequest(), 0).(*kmsg.ApiVersionsResponse).ApiKeys
+	if !slices.IsSortedFunc(served, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) }) {
+		t.Errorf("served keys are not in order: %+v", served)
+	}
 	for key := int16(0); key <= kmsg.MaxKey; key++ {
 		open := key == 17 || key == 18 || key == 36
 		if open {

@@ -17,18 +17,18 @@ import (
 // default user is every user without a quota of its own. There are no quotas of client IDs, of IP
 // addresses and of CPU time.
 var (
-	describeClientQuotasAPI = api{
+	_ = register(api{
 		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
 		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{wire.Array(wire.Text, wire.Int8, wire.Text), wire.Bool}},
 		begin: serving((*call).describeClientQuotas),
-	}
-	alterClientQuotasAPI = api{
+	})
+	_ = register(api{
 		key: kmsg.AlterClientQuotas, min: 0, max: 1, leader: true,
 		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
 			wire.Array(wire.Array(wire.Text, wire.Text), wire.Array(wire.Text, wire.Int64, wire.Bool)), wire.Bool,
 		}},
 		begin: serving((*call).alterClientQuotas),
-	}
+	})
 )
 
 // entityUser is the type of entities with quotas.

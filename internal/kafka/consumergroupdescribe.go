@@ -16,11 +16,11 @@ import (
 // ConsumerGroupDescribe (69), v0 and v1: groups of the consumer protocol. Other groups are
 // GROUP_ID_NOT_FOUND, after which clients send DescribeGroups. All authorized operations are
 // reported.
-var consumerGroupDescribeAPI = api{
+var _ = register(api{
 	key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, groups: true,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text), wire.Bool}},
 	begin: groupServing((*call).consumerGroupDescribe),
-}
+})
 
 func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupDescribeRequest) (*kmsg.ConsumerGroupDescribeResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()

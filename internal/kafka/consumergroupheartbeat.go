@@ -16,14 +16,14 @@ import (
 // uniform and range, static members and topic patterns. Racks are reported but not used for
 // assignments. A group has members of one protocol at a time, and can change it when it has none.
 // After a restart of the broker members get UNKNOWN_MEMBER_ID and join again.
-var consumerGroupHeartbeatAPI = api{
+var _ = register(api{
 	key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, groups: true,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
 		wire.Text, wire.Text, wire.Int32, wire.Text, wire.Text, wire.Int32,
 		wire.List(wire.Text), wire.Text.Since(1), wire.Text, wire.Array(wire.UUID, wire.List(wire.Int32)),
 	}},
 	begin: beginning(consumerGroupHeartbeat),
-}
+})
 
 func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) finish[*kmsg.ConsumerGroupHeartbeatResponse] {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()

@@ -16,13 +16,13 @@ import (
 // CreatePartitions (37), v0 to v3: adds partitions to topics, one topic after the other. Replica
 // assignments are ignored. Compacted topics are refused, because keys would move to other
 // partitions.
-var createPartitionsAPI = api{
+var _ = register(api{
 	key: kmsg.CreatePartitions, min: 0, max: 3, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Text, wire.Int32, wire.Array(wire.List(wire.Int32))), wire.Int32, wire.Bool,
 	}},
 	begin: serving((*call).createPartitions),
-}
+})
 
 func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsRequest) (*kmsg.CreatePartitionsResponse, error) {
 	resp := kmsg.NewPtrCreatePartitionsResponse()

@@ -19,7 +19,7 @@ import (
 // means broker.Options.DefaultPartitions. The store replicates: any replication factor is accepted,
 // and 1 is reported. configs.go lists the supported configs; configs without a meaning here are
 // ignored, others refused.
-var createTopicsAPI = api{
+var _ = register(api{
 	key: kmsg.CreateTopics, min: 2, max: 7, leader: true,
 	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{
 		wire.Array(
@@ -30,7 +30,7 @@ var createTopicsAPI = api{
 		wire.Int32, wire.Bool,
 	}},
 	begin: serving((*call).createTopics),
-}
+})
 
 func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
 	resp := kmsg.NewPtrCreateTopicsResponse()

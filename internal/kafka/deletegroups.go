@@ -14,11 +14,11 @@ import (
 
 // DeleteGroups (42), v0 to v3: deletes groups one after the other; NON_EMPTY_GROUP if a group has
 // members.
-var deleteGroupsAPI = api{
+var _ = register(api{
 	key: kmsg.DeleteGroups, min: 0, max: 3, groups: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.List(wire.Text)}},
 	begin: groupServing((*call).deleteGroups),
-}
+})
 
 func (c *call) deleteGroups(ctx context.Context, r *kmsg.DeleteGroupsRequest) (*kmsg.DeleteGroupsResponse, *budget.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)

@@ -13,13 +13,13 @@ import (
 
 // DeleteRecords (21), v0 to v2: raises the start offset of partitions, one after the other; -1 is
 // the end offset.
-var deleteRecordsAPI = api{
+var _ = register(api{
 	key: kmsg.DeleteRecords, min: 0, max: 2, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int64)), wire.Int32,
 	}},
 	begin: serving((*call).deleteRecords),
-}
+})
 
 func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) (*kmsg.DeleteRecordsResponse, error) {
 	resp := kmsg.NewPtrDeleteRecordsResponse()

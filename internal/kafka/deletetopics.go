@@ -13,13 +13,13 @@ import (
 )
 
 // DeleteTopics (20), v1 to v6: deletes topics by name, or from v6 by ID, one after the other.
-var deleteTopicsAPI = api{
+var _ = register(api{
 	key: kmsg.DeleteTopics, min: 1, max: 6, leader: true,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.List(wire.Text).Until(5), wire.Array(wire.Text, wire.UUID).Since(6), wire.Int32,
 	}},
 	begin: serving((*call).deleteTopics),
-}
+})
 
 func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsResponse, error) {
 	resp := kmsg.NewPtrDeleteTopicsResponse()

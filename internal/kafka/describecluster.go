@@ -11,11 +11,11 @@ import (
 
 // DescribeCluster (60), v0 to v2: the brokers that are up (nodes.go). Requests for controllers are refused: there are
 // none.
-var describeClusterAPI = api{
+var _ = register(api{
 	key: kmsg.DescribeCluster, min: 0, max: 2,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bool, wire.Int8.Since(1), wire.Bool.Since(2)}},
 	begin: serving((*call).describeCluster),
-}
+})
 
 // The types of endpoints.
 const (

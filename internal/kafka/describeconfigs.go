@@ -20,13 +20,13 @@ import (
 // DescribeConfigs (32), v1 to v4: topic settings under Kafka's names (configs.go), read-only broker
 // configs that tools look for, and group configs of the consumer protocol. Other resources are
 // refused. There is no documentation; synonyms contain only the value itself.
-var describeConfigsAPI = api{
+var _ = register(api{
 	key: kmsg.DescribeConfigs, min: 1, max: 4,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.List(wire.Text)), wire.Bool, wire.Bool.Since(3),
 	}},
 	begin: serving((*call).describeConfigs),
-}
+})
 
 func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
 	resp := kmsg.NewPtrDescribeConfigsResponse()

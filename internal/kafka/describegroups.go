@@ -15,11 +15,11 @@ import (
 // DescribeGroups (15), v0 to v6: an unknown group is Dead, from v6 on GROUP_ID_NOT_FOUND, and so is
 // a group of the consumer protocol. Metadata and assignments are reported while the group is
 // stable.
-var describeGroupsAPI = api{
+var _ = register(api{
 	key: kmsg.DescribeGroups, min: 0, max: 6, groups: true,
 	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{wire.List(wire.Text), wire.Bool.Since(3)}},
 	begin: groupServing((*call).describeGroups),
-}
+})
 
 func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest) (*kmsg.DescribeGroupsResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()

@@ -12,11 +12,11 @@ import (
 
 // DescribeLogDirs (35), v1 to v5: one directory, the bucket, with the sizes of the named
 // partitions, or of all. Its total and usable bytes are unknown.
-var describeLogDirsAPI = api{
+var _ = register(api{
 	key: kmsg.DescribeLogDirs, min: 1, max: 5,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Array(wire.Text, wire.List(wire.Int32))}},
 	begin: serving((*call).describeLogDirs),
-}
+})
 
 // bucketDir is the name of the bucket as a directory.
 const bucketDir = "/bucket"

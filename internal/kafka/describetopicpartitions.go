@@ -14,11 +14,11 @@ import (
 // DescribeTopicPartitions (75), v0: topics by name, all if none is named, in pages. A page has at
 // most the requested number of partitions, at most 2,000, and a cursor for the next page. Topics
 // are sorted by name.
-var describeTopicPartitionsAPI = api{
+var _ = register(api{
 	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text), wire.Int32, wire.Optional(wire.Text, wire.Int32)}},
 	begin: serving((*call).describeTopicPartitions),
-}
+})
 
 // pagePartitions bounds the partitions of an answer.
 const pagePartitions = 2000

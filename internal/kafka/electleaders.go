@@ -14,13 +14,13 @@ import (
 
 // ElectLeaders (43), v0 to v2: ELECTION_NOT_NEEDED for each named partition, because one broker
 // leads all. For all partitions (no topics) the answer is empty, as in Kafka.
-var electLeadersAPI = api{
+var _ = register(api{
 	key: kmsg.ElectLeaders, min: 0, max: 2,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Int8.Since(1), wire.Array(wire.Text, wire.List(wire.Int32)), wire.Int32,
 	}},
 	begin: serving((*call).electLeaders),
-}
+})
 
 var errLeads = errors.New("one broker leads every partition")
 

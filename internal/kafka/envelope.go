@@ -20,11 +20,11 @@ import (
 // The principal is the number of the client's secret, 8 bytes, or 0 for a certificate; the end of the
 // certificate in µs since 1970, 8 bytes; and the principal's ID. The address is text. The answer has the
 // leader's position in a tagged field, so that the standby can wait for the change.
-var envelopeAPI = api{
-	key: kmsg.Envelope, min: 0, max: 0,
+var _ = register(api{
+	key: kmsg.Envelope, min: 0, max: 0, brokers: true,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bytes, wire.Bytes, wire.Bytes}},
 	begin: (*call).envelope,
-}
+})
 
 const (
 	// envelopeBytes bounds what an envelope adds to a request.

@@ -36,7 +36,7 @@ import (
 // leader epoch is current. Otherwise, and when it leaves, it answers NOT_LEADER_OR_FOLLOWER, from v16
 // on with the leader and its address (KIP-951). An offset above its end waits, because the leader may
 // have the record: OFFSET_OUT_OF_RANGE would make the consumer reset its offset.
-var fetchAPI = api{
+var _ = register(api{
 	key: kmsg.Fetch, min: 4, max: 18,
 	shape: wire.Shape{Flexible: 12, Fields: []wire.Field{
 		wire.Int32.Until(14), wire.Int32, wire.Int32, wire.Int32, wire.Int8, wire.Int32.Since(7), wire.Int32.Since(7),
@@ -51,7 +51,7 @@ var fetchAPI = api{
 		c.noteExpectsLeader()
 		return c.fetch, nil
 	},
-}
+})
 
 // fetchWait bounds the wait of a fetch.
 const fetchWait = 5 * time.Minute

@@ -11,13 +11,13 @@ import (
 
 // FindCoordinator (10), v0 to v6: the leader coordinates all groups. Transactions are refused with
 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED, share groups with INVALID_REQUEST.
-var findCoordinatorAPI = api{
+var _ = register(api{
 	key: kmsg.FindCoordinator, min: 0, max: 6, groups: true,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{
 		wire.Text.Until(3), wire.Int8.Since(1), wire.List(wire.Text).Since(4),
 	}},
 	begin: beginning(findCoordinator),
-}
+})
 
 const (
 	groupKey       = 0

@@ -206,7 +206,7 @@ func (c *call) createAtLeader(ctx context.Context, topic string) int16 {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
 	r := kmsg.NewPtrCreateTopicsRequest()
-	r.Version, r.TimeoutMillis, r.Topics = createTopicsAPI.max, int32(commitTime.Milliseconds()), []kmsg.CreateTopicsRequestTopic{t}
+	r.Version, r.TimeoutMillis, r.Topics = c.apis[kmsg.CreateTopics.Int16()].max, int32(commitTime.Milliseconds()), []kmsg.CreateTopicsRequestTopic{t}
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	resp.Version = r.Version
 	const head = 5

@@ -9,11 +9,11 @@ import (
 )
 
 // Heartbeat (12), v0 to v4.
-var heartbeatAPI = api{
+var _ = register(api{
 	key: kmsg.Heartbeat, min: 0, max: 4, groups: true,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{wire.Text, wire.Int32, wire.Text, wire.Text.Since(3)}},
 	begin: beginning(heartbeat),
-}
+})
 
 func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish[*kmsg.HeartbeatResponse] {
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)

@@ -13,11 +13,11 @@ import (
 // InitProducerId (22), v0 to v5: a new ID for an idempotent producer, with epoch 0. Transactions
 // are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which stops a producer at once instead of
 // making it retry.
-var initProducerIDAPI = api{
+var _ = register(api{
 	key: kmsg.InitProducerID, min: 0, max: 5, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Text, wire.Int32, wire.Int64.Since(3), wire.Int16.Since(3)}},
 	begin: serving((*call).initProducerID),
-}
+})
 
 func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) (*kmsg.InitProducerIDResponse, error) {
 	resp := kmsg.NewPtrInitProducerIDResponse()

@@ -17,14 +17,14 @@ import (
 // JoinGroup (11), v0 to v9: static members from v5, member IDs in two steps from v4 (KIP-394), no
 // assignment by a returning static leader from v9 (KIP-814). GROUP_MAX_SIZE_REACHED also means that
 // a memory limit is reached.
-var joinGroupAPI = api{
+var _ = register(api{
 	key: kmsg.JoinGroup, min: 0, max: 9, groups: true,
 	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
 		wire.Text, wire.Int32, wire.Int32.Since(1), wire.Text, wire.Text.Since(5), wire.Text,
 		wire.Array(wire.Text, wire.Bytes), wire.Text.Since(8),
 	}},
 	begin: beginning(joinGroup),
-}
+})
 
 func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish[*kmsg.JoinGroupResponse] {
 	ask := &group.JoinRequest{

@@ -14,13 +14,13 @@ import (
 )
 
 // LeaveGroup (13), v0 to v5: several members from v3 on, static ones also by instance alone.
-var leaveGroupAPI = api{
+var _ = register(api{
 	key: kmsg.LeaveGroup, min: 0, max: 5, groups: true,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Text, wire.Text.Until(2), wire.Array(wire.Text, wire.Text, wire.Text.Since(5)).Since(3),
 	}},
 	begin: beginning(leaveGroup),
-}
+})
 
 func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish[*kmsg.LeaveGroupResponse] {
 	resp := kmsg.NewPtrLeaveGroupResponse()

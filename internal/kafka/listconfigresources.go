@@ -14,11 +14,11 @@ import (
 
 // ListConfigResources (74), v0 and v1: the topics and the brokers, which have configs. v0 lists
 // client metrics subscriptions, of which there are none. Groups have no configs of their own.
-var listConfigResourcesAPI = api{
+var _ = register(api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Int8).Since(1)}},
 	begin: serving((*call).listConfigResources),
-}
+})
 
 func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResourcesRequest) (*kmsg.ListConfigResourcesResponse, error) {
 	resp := kmsg.NewPtrListConfigResourcesResponse()

@@ -17,11 +17,11 @@ import (
 // ListGroups (16), v0 to v5, with the filters of v4 and v5. The list includes groups of HTTP
 // consumers. Groups without members have type classic and an empty protocol type. A standby coordinates
 // none: clients ask all brokers.
-var listGroupsAPI = api{
+var _ = register(api{
 	key: kmsg.ListGroups, min: 0, max: 5, groups: true,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.List(wire.Text).Since(4), wire.List(wire.Text).Since(5)}},
 	begin: groupServing((*call).listGroups),
-}
+})
 
 // The types of groups.
 const (

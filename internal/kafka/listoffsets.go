@@ -22,14 +22,14 @@ import (
 //
 // A standby answers from its state. Before it answers with its end offset, it waits up to a second for
 // what its leader is known to have committed.
-var listOffsetsAPI = api{
+var _ = register(api{
 	key: kmsg.ListOffsets, min: 0, max: 11,
 	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
 		wire.Int32, wire.Int8.Since(2),
 		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(4), wire.Int64, wire.Int32.Until(0))), wire.Int32.Since(10),
 	}},
 	begin: serving((*call).listOffsets),
-}
+})
 
 // Special timestamps.
 const (

@@ -21,13 +21,13 @@ import (
 // Missing topics are created if client and broker allow it. If there is no memory for a topic's
 // partitions, the topic is LEADER_NOT_AVAILABLE. There are no racks. A topic that is created needs
 // Create.
-var metadataAPI = api{
+var _ = register(api{
 	key: kmsg.Metadata, min: 0, max: 13,
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
 		wire.Array(wire.UUID.Since(10), wire.Text), wire.Bool.Since(4), wire.Bool.Since(8).Until(10), wire.Bool.Since(8),
 	}},
 	begin: serving((*call).metadata),
-}
+})
 
 // freshWait bounds the confirmation of a read-only broker. Clients request metadata again, so an
 // older answer is better than none.

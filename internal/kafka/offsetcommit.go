@@ -19,7 +19,7 @@ import (
 // before a restart of the broker gets ILLEGAL_GENERATION if the member may join again with its ID,
 // else UNKNOWN_MEMBER_ID. v9 gets the same codes so that members join again, whereas Kafka returns
 // GROUP_ID_NOT_FOUND for unknown groups.
-var offsetCommitAPI = api{
+var _ = register(api{
 	key: kmsg.OffsetCommit, min: 0, max: 10, groups: true,
 	shape: wire.Shape{Flexible: 8, Fields: []wire.Field{
 		wire.Text, wire.Int32.Since(1), wire.Text.Since(1), wire.Text.Since(7), wire.Int64.Since(2).Until(4),
@@ -28,7 +28,7 @@ var offsetCommitAPI = api{
 		)),
 	}},
 	begin: beginning(offsetCommit),
-}
+})
 
 func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommitResponse] {
 	resp := kmsg.NewPtrOffsetCommitResponse()

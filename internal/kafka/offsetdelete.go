@@ -20,11 +20,11 @@ import (
 // OffsetDelete (47), v0: for groups without members only. While a group has members, each topic is
 // GROUP_SUBSCRIBED_TO_TOPIC, whatever they subscribe to. Partitions are handled one after the
 // other.
-var offsetDeleteAPI = api{
+var _ = register(api{
 	key: kmsg.OffsetDelete, min: 0, max: 0, groups: true,
 	shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text, wire.Array(wire.Text, wire.Array(wire.Int32))}},
 	begin: groupServing((*call).offsetDelete),
-}
+})
 
 // changeTime bounds the wait for deletions to be committed.
 const changeTime = 30 * time.Second

@@ -18,7 +18,7 @@ import (
 // in v10. The offsets are committed and include every acknowledged commit, so none is unstable
 // (v7). Leader epochs are not stored: -1. A request with a member and its epoch (v9) must come from
 // that member of the consumer protocol.
-var offsetFetchAPI = api{
+var _ = register(api{
 	key: kmsg.OffsetFetch, min: 0, max: 10, groups: true,
 	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
 		wire.Text.Until(7), wire.Array(wire.Text, wire.List(wire.Int32)).Until(7),
@@ -29,7 +29,7 @@ var offsetFetchAPI = api{
 		wire.Bool.Since(7),
 	}},
 	begin: groupServing((*call).offsetFetch),
-}
+})
 
 func (c *call) offsetFetch(ctx context.Context, r *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrOffsetFetchResponse()

@@ -16,13 +16,13 @@ import (
 // epochs are those of the log. Committed records are never truncated, so no end is below the
 // offsets that a client has read. A standby may not know the end, and answers NOT_LEADER_OR_FOLLOWER;
 // so does a leader to a client that has read from a later one.
-var offsetForLeaderEpochAPI = api{
+var _ = register(api{
 	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Int32.Since(3), wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(2), wire.Int32)),
 	}},
 	begin: serving((*call).offsetForLeaderEpoch),
-}
+})
 
 func (c *call) offsetForLeaderEpoch(ctx context.Context, r *kmsg.OffsetForLeaderEpochRequest) (*kmsg.OffsetForLeaderEpochResponse, error) {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()

@@ -29,14 +29,14 @@ import (
 //
 // A standby, and a leader that was deposed, answer NOT_LEADER_OR_FOLLOWER; from v10 on with the
 // leader and its address, so that the client needs no Metadata (KIP-951).
-var produceAPI = api{
+var _ = register(api{
 	key: kmsg.Produce, min: 0, max: 13,
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
 		wire.Text.Since(3), wire.Int16, wire.Int32,
 		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.Array(wire.Int32, wire.Bytes)),
 	}},
 	begin: (*call).produce,
-}
+})
 
 // carriesRecords reports whether requests of a key carry records.
 func (a *api) carriesRecords() bool { return a.key == kmsg.Produce }

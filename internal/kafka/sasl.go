@@ -22,20 +22,20 @@ import (
 // that Kafka's tools have set; any other user name goes with the root key. After v0 the client sends
 // SASL messages without request heads until it has authenticated. Old librdkafka does so, and new
 // librdkafka assumes that a broker without v0 has no SASL.
-var saslHandshakeAPI = api{
+var _ = register(api{
 	key: kmsg.SASLHandshake, min: 0, max: 1, unauthenticated: true,
 	shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text}},
 	begin: (*call).handshake,
-}
+})
 
 // SaslAuthenticate (36), v0 to v2: the password. A wrong password ends the connection. A token that
 // expires limits the session (KIP-368): the answer says how long it lasts, the client may
 // authenticate again before that, with the same user name, and at the end the connection is closed.
-var saslAuthenticateAPI = api{
+var _ = register(api{
 	key: kmsg.SASLAuthenticate, min: 0, max: 2, unauthenticated: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Bytes}},
 	begin: (*call).authenticate,
-}
+})
 
 const plain = "PLAIN"
 

@@ -16,18 +16,18 @@ import (
 // DescribeUserScramCredentials (50) and AlterUserScramCredentials (51), v0: passwords of users. The
 // client sends the salted password; only verifiers of it are stored. Tokens are not among them.
 var (
-	describeUserSCRAMCredentialsAPI = api{
+	_ = register(api{
 		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text)}},
 		begin: serving((*call).describeUserSCRAMCredentials),
-	}
-	alterUserSCRAMCredentialsAPI = api{
+	})
+	_ = register(api{
 		key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0, leader: true,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
 			wire.Array(wire.Text, wire.Int8), wire.Array(wire.Text, wire.Int8, wire.Int32, wire.Bytes, wire.Bytes),
 		}},
 		begin: serving((*call).alterUserSCRAMCredentials),
-	}
+	})
 )
 
 func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeUserSCRAMCredentialsRequest) (*kmsg.DescribeUserSCRAMCredentialsResponse, error) {

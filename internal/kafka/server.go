@@ -17,7 +17,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,16 +67,11 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 		b: b, o: o.withDefaults(), apis: map[int16]*api{}, departure: newDeparture(),
 		produceClass: b.Budget().Class(budget.Produce), fetchClass: b.Budget().Class(budget.Fetch),
 	}
-	s.log = s.o.Logger
-	list := table()
-	if s.groups = o.Groups; s.groups == nil {
-		list = slices.DeleteFunc(list, func(a api) bool { return a.groups })
-	}
-	if o.Cluster != nil {
-		list = append(list, envelopeAPI)
-	}
-	for i := range list {
-		s.apis[int16(list[i].key)] = &list[i]
+	s.log, s.groups = s.o.Logger, o.Groups
+	for key, a := range registered {
+		if (!a.groups || o.Groups != nil) && (!a.brokers || o.Cluster != nil) {
+			s.apis[key] = a
+		}
 	}
 	if o.Advertised != "" {
 		a, err := splitAddress(o.Advertised)
@@ -88,7 +82,7 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	}
 	limit := b.Budget().RequestMax()
 	s.produceBytes = int(min(limit+limit/broker.FramingShare, s.produceClass.Limit()))
-	s.met = newMeters(s.o.Metrics, list)
+	s.met = newMeters(s.o.Metrics, s.apis)
 	s.conns = framed.New(framed.Options{
 		Name: "kafka", HeadBytes: wire.HeadMin,
 		Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections, QueueBytes: int64(s.produceBytes),
@@ -339,15 +333,15 @@ type meters struct {
 	authFailures      *metrics.Counter // failed authentications
 }
 
-func newMeters(set *metrics.Set, list []api) *meters {
+func newMeters(set *metrics.Set, apis map[int16]*api) *meters {
 	m := &meters{
 		requests: map[int16]*metrics.Counter{},
 		appended: set.NewCounter("seb_kafka_produced_bytes_total"), records: set.NewCounter("seb_kafka_produced_records_total"),
 		authFailures: set.NewCounter("seb_kafka_authentication_failures_total"),
 		rejected:     set.NewCounter("seb_kafka_produce_errors_total"), read: set.NewCounter("seb_kafka_fetched_bytes_total"),
 	}
-	for _, a := range list {
-		m.requests[a.key.Int16()] = set.NewCounter(fmt.Sprintf("seb_kafka_requests_total{api=%q}", a.key.Name()))
+	for key, a := range apis {
+		m.requests[key] = set.NewCounter(fmt.Sprintf("seb_kafka_requests_total{api=%q}", a.key.Name()))
 	}
 	return m
 }

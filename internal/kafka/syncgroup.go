@@ -15,14 +15,14 @@ import (
 
 // SyncGroup (14), v0 to v5: passes the leader's assignment unchanged to the members of its
 // generation. From v5 on the protocol and its type are required.
-var syncGroupAPI = api{
+var _ = register(api{
 	key: kmsg.SyncGroup, min: 0, max: 5, groups: true,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
 		wire.Text, wire.Int32, wire.Text, wire.Text.Since(3), wire.Text.Since(5), wire.Text.Since(5),
 		wire.Array(wire.Text, wire.Bytes),
 	}},
 	begin: beginning(syncGroup),
-}
+})
 
 func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish[*kmsg.SyncGroupResponse] {
 	if code := c.denied(access.Read, access.Group, r.Group); code != none {

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -14,25 +13,21 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// table lists every served API key. A new key needs a file with its handler, and a line here.
-func table() []api {
-	return []api{
-		produceAPI, fetchAPI, listOffsetsAPI, metadataAPI, saslHandshakeAPI, apiVersionsAPI, createTopicsAPI, deleteTopicsAPI,
-		deleteRecordsAPI, initProducerIDAPI, offsetForLeaderEpochAPI, describeConfigsAPI, saslAuthenticateAPI,
-		createPartitionsAPI, describeClusterAPI, alterConfigsAPI, incrementalAlterConfigsAPI, describeLogDirsAPI,
-		describeTopicPartitionsAPI, describeACLsAPI, createACLsAPI, deleteACLsAPI, electLeadersAPI, listPartitionReassignmentsAPI,
-		describeClientQuotasAPI, alterClientQuotasAPI, describeUserSCRAMCredentialsAPI, alterUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
+// registered are the served API keys. Each file of a key adds its own while the package is
+// initialized; afterwards nothing changes them.
+var registered = map[int16]*api{}
 
-		offsetCommitAPI, offsetFetchAPI, findCoordinatorAPI, joinGroupAPI, heartbeatAPI, leaveGroupAPI, syncGroupAPI, describeGroupsAPI,
-		listGroupsAPI, deleteGroupsAPI, offsetDeleteAPI, consumerGroupHeartbeatAPI, consumerGroupDescribeAPI,
+// register adds a key. The result makes it an initializer: var _ = register(api{…}).
+func register(a api) *api {
+	if registered[int16(a.key)] != nil {
+		panic("kafka: " + a.key.Name() + " is registered twice")
 	}
+	registered[int16(a.key)] = &a
+	return &a
 }
 
 // Shape is the structure of the requests of a served API key, for checks of its estimates.
-func Shape(key kmsg.Key) wire.Shape {
-	list := table()
-	return list[slices.IndexFunc(list, func(a api) bool { return a.key == key })].shape
-}
+func Shape(key kmsg.Key) wire.Shape { return registered[int16(key)].shape }
 
 // none is the code for success.
 const none = codes.None
@@ -45,6 +40,8 @@ type api struct {
 	shape wire.Shape
 	// groups is set for keys about consumer groups.
 	groups bool
+	// brokers is set for keys that only brokers of a cluster send. ApiVersions does not list them.
+	brokers bool
 	// leader is set for keys that only the leader can serve, and a standby forwards.
 	leader bool
 	// unauthenticated allows requests before authentication.
