@@ -11,7 +11,6 @@ import (
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -141,7 +140,7 @@ func (c *call) topicFor(name string, id [16]byte, byID bool, o access.Operation)
 var errRule = errors.New("unsupported rule")
 
 // accessFaults lists the errors of changing rules, passwords and quotas.
-var accessFaults = codes.Table{
+var accessFaults = faults{
 	{errRule, kerr.InvalidRequest},
 	{errQuota, kerr.InvalidRequest},
 	{errEntity, kerr.UnsupportedVersion}, // as in Kafka
@@ -166,5 +165,5 @@ func accessCode(err error) int16 {
 	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {
 		return kerr.UnacceptableCredential.Code
 	}
-	return accessFaults.Find(err, kerr.RequestTimedOut.Code)
+	return accessFaults.find(err, kerr.RequestTimedOut.Code)
 }

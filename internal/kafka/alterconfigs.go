@@ -12,7 +12,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -201,7 +200,7 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 	case errors.Is(err, errNoTopic), errors.Is(err, errDuplicateConfig), errors.Is(err, errNoValue):
 		return kerr.InvalidRequest.Code, text(err)
 	case errors.Is(err, state.ErrUnknownTopic), errors.As(err, &invalid):
-		return codes.Topic(err), text(err)
+		return TopicCode(err), text(err)
 	case err != nil:
 		return kerr.InvalidConfig.Code, text(err)
 	}
@@ -211,7 +210,7 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 			return code, text(errDenied)
 		}
 		_, err = c.b.UpdateTopic(ctx, topic, broker.TopicSpec{Settings: change})
-		return codes.Topic(err), text(err)
+		return TopicCode(err), text(err)
 	}
 	set := map[string]string{}
 	for k, v := range change {

@@ -9,7 +9,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -57,7 +56,7 @@ func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupD
 				g.Members = append(g.Members, describedConsumer(view.Consumers, &view.Consumers.Members[i]))
 			}
 		}
-		if g.ErrorCode = codes.Member(code); r.IncludeAuthorizedOperations && code == group.OK {
+		if g.ErrorCode = MemberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
 			g.AuthorizedOperations = c.operations(access.Group, name)
 		}
 		resp.Groups = append(resp.Groups, g)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -49,7 +48,7 @@ func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) fini
 	if a.Code == group.OK {
 		a, beat = c.groups.HeartbeatConsumer(&ask)
 	}
-	if resp.ErrorCode = codes.Member(a.Code); a.Code != group.OK {
+	if resp.ErrorCode = MemberCode(a.Code); a.Code != group.OK {
 		why := heartbeatFaults[a.Code]
 		resp.ErrorMessage = orNil(why)
 		return answered(resp)

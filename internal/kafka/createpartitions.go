@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -35,7 +34,7 @@ func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsReq
 		if as, code := c.as(ctx, access.Alter, access.Topic, t.Topic); code != none {
 			out.ErrorCode, out.ErrorMessage = code, text(errDenied)
 		} else if err := c.addPartitions(as, t, r.ValidateOnly); err != nil {
-			out.ErrorCode, out.ErrorMessage = codes.Topic(err), text(err)
+			out.ErrorCode, out.ErrorMessage = TopicCode(err), text(err)
 		}
 		resp.Topics = append(resp.Topics, out)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -110,7 +109,7 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	if !dry {
 		info, err := c.b.CreateTopic(ctx, t.Topic, spec)
 		if err != nil {
-			fail(codes.Topic(err), err)
+			fail(TopicCode(err), err)
 			return
 		}
 		out.TopicID = info.ID

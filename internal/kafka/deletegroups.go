@@ -8,7 +8,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -28,10 +27,10 @@ func (c *call) deleteGroups(ctx context.Context, r *kmsg.DeleteGroupsRequest) (*
 	for _, name := range r.Groups {
 		g := kmsg.NewDeleteGroupsResponseGroup()
 		g.Group = name
-		if g.ErrorCode = codes.Member(ready); ready == group.OK {
+		if g.ErrorCode = MemberCode(ready); ready == group.OK {
 			as, denied := c.as(ctx, access.Delete, access.Group, name)
 			if g.ErrorCode = denied; denied == none {
-				g.ErrorCode = codes.Group(c.groups.DeleteGroup(as, name))
+				g.ErrorCode = GroupCode(c.groups.DeleteGroup(as, name))
 			}
 		}
 		resp.Groups = append(resp.Groups, g)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -35,7 +34,7 @@ func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) 
 			p.Partition, p.LowWatermark = t.Partitions[j].Partition, -1
 			if p.ErrorCode = denied; denied == none {
 				low, err := c.trim(as, t.Topic, t.Partitions[j])
-				if p.ErrorCode = codes.Read(err); err == nil {
+				if p.ErrorCode = ReadCode(err); err == nil {
 					p.LowWatermark = low
 				}
 			}

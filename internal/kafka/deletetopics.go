@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -57,7 +56,7 @@ func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.
 	}
 	out.TopicID = ref.ID
 	if err := c.b.DeleteTopic(ctx, *name); err != nil {
-		out.ErrorCode, out.ErrorMessage = codes.Topic(err), text(err)
+		out.ErrorCode, out.ErrorMessage = TopicCode(err), text(err)
 	}
 	return out
 }

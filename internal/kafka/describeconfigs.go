@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -52,7 +51,7 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 			}
 			info, ok := c.b.TopicNamed(ask.ResourceName)
 			if !ok {
-				out.ErrorCode, out.ErrorMessage = codes.Topic(state.ErrUnknownTopic), text(state.ErrUnknownTopic)
+				out.ErrorCode, out.ErrorMessage = TopicCode(state.ErrUnknownTopic), text(state.ErrUnknownTopic)
 				break
 			}
 			out.Configs = topicConfigs(info.Settings, ask.ConfigNames, r.IncludeSynonyms)

@@ -8,7 +8,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -53,7 +52,7 @@ func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest
 				g.Members = append(g.Members, describedMember(&view.Members[i]))
 			}
 		}
-		if g.ErrorCode = codes.Member(code); r.IncludeAuthorizedOperations && code == group.OK {
+		if g.ErrorCode = MemberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
 			g.AuthorizedOperations = c.operations(access.Group, name)
 		}
 		resp.Groups = append(resp.Groups, g)

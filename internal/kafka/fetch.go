@@ -15,7 +15,6 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/framed"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/pause"
@@ -143,7 +142,7 @@ func (f *fetchCall) check(ctx context.Context, p *partitionFetch, ref *broker.To
 		beyond = ask.FetchOffset > bounds.Next
 	}
 	if err != nil {
-		p.code = codes.Read(err)
+		p.code = ReadCode(err)
 		return
 	}
 	p.start, p.end = bounds.Start, bounds.Next
@@ -229,7 +228,7 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 	f.got = got
 	for n, i := range readable {
 		in, p := &got.Parts[n], &f.parts[i]
-		if p.code = codes.Read(in.Err); !f.may(access.Read, access.Topic, f.wants[n].Topic) {
+		if p.code = ReadCode(in.Err); !f.may(access.Read, access.Topic, f.wants[n].Topic) {
 			p.code = kerr.TopicAuthorizationFailed.Code
 		}
 		p.start, p.end, p.chunks = in.Start, max(p.end, in.HighWatermark), in.Chunks

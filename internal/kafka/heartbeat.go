@@ -4,7 +4,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -21,6 +20,6 @@ func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish[*kmsg.HeartbeatResponse
 	if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none {
 		return answered(resp)
 	}
-	resp.ErrorCode = codes.Member(c.groups.Heartbeat(&caller))
+	resp.ErrorCode = MemberCode(c.groups.Heartbeat(&caller))
 	return answered(resp)
 }

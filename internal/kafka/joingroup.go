@@ -10,7 +10,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -59,7 +58,7 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish[*kmsg.JoinGroupResponse
 // the leader must retry.
 func (c *call) joined(a *group.JoinAnswer) (*kmsg.JoinGroupResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrJoinGroupResponse()
-	resp.ErrorCode, resp.MemberID, resp.Generation = codes.Member(a.Code), a.Member, -1
+	resp.ErrorCode, resp.MemberID, resp.Generation = MemberCode(a.Code), a.Member, -1
 	if a.Code != group.OK {
 		return resp, nil
 	}

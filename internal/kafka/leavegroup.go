@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/wake"
 )
@@ -35,17 +34,17 @@ func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish[*kmsg.LeaveGroupRespo
 		}
 	}
 	results, code := c.groups.Leave(r.Group, leaving)
-	resp.ErrorCode = codes.Member(code)
+	resp.ErrorCode = MemberCode(code)
 	if code != group.OK {
 		return answered(resp)
 	}
 	if c.version < 3 {
-		resp.ErrorCode = codes.Member(results[0])
+		resp.ErrorCode = MemberCode(results[0])
 		return answered(resp)
 	}
 	for i, m := range r.Members {
 		out := kmsg.NewLeaveGroupResponseMember()
-		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, codes.Member(results[i])
+		out.MemberID, out.InstanceID, out.ErrorCode = m.MemberID, m.InstanceID, MemberCode(results[i])
 		resp.Members = append(resp.Members, out)
 	}
 	return answered(resp)

@@ -10,7 +10,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -39,7 +38,7 @@ func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (*kmsg
 	if err != nil {
 		code = group.CoordinatorNotAvailable
 	}
-	if resp.ErrorCode = codes.Member(code); code != group.OK {
+	if resp.ErrorCode = MemberCode(code); code != group.OK {
 		return resp, memory
 	}
 	for i := range list {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -66,7 +65,7 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (*km
 				fallthrough
 			default:
 				if ask.Timestamp == atEnd && confirm != nil {
-					p.ErrorCode = codes.Read(confirm)
+					p.ErrorCode = ReadCode(confirm)
 				} else {
 					c.offsetAt(ctx, &ref, ask, &p)
 				}
@@ -110,7 +109,7 @@ func knownTimestamp(timestamp int64, version int16) bool {
 func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
 	bounds, err := c.b.Bounds(ref.ID, ask.Partition)
 	if err != nil {
-		p.ErrorCode = codes.Read(err)
+		p.ErrorCode = ReadCode(err)
 		return
 	}
 	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none {
@@ -130,7 +129,7 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 		p.Offset, p.Timestamp, err = c.b.OffsetSince(ctx, ref, ask.Partition, ask.Timestamp)
 	}
 	if err != nil {
-		p.ErrorCode, p.Offset, p.Timestamp = codes.Read(err), -1, -1
+		p.ErrorCode, p.Offset, p.Timestamp = ReadCode(err), -1, -1
 		return
 	}
 	if c.version == 0 {

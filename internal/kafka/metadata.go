@@ -9,7 +9,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -138,7 +137,7 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 		if c.standsBy() {
 			code = c.createAtLeader(ctx, name)
 		} else {
-			code = codes.Topic(c.b.EnsureTopic(ctx, name))
+			code = TopicCode(c.b.EnsureTopic(ctx, name))
 		}
 		switch code {
 		case none:

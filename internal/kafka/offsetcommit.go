@@ -10,7 +10,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -77,8 +76,8 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommi
 	return func(ctx context.Context) (*kmsg.OffsetCommitResponse, *budget.Reservation) {
 		errs, code := wait(ctx)
 		for i, result := range results {
-			if *result = codes.Member(code); code == group.OK {
-				*result = codes.Group(errs[i])
+			if *result = MemberCode(code); code == group.OK {
+				*result = GroupCode(errs[i])
 			}
 		}
 		return resp, nil

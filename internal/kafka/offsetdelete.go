@@ -12,7 +12,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -44,7 +43,7 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (*
 	if code == group.OK && view.State == group.Dead {
 		code = group.GroupIDNotFound
 	}
-	if resp.ErrorCode = codes.Member(code); code != group.OK {
+	if resp.ErrorCode = MemberCode(code); code != group.OK {
 		return resp, nil
 	}
 	for i := range r.Topics {
@@ -66,7 +65,7 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (*
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
 			case errors.Is(err, state.ErrUnknownGroup): // deleted with its last offset
 			default:
-				p.ErrorCode = codes.Group(err)
+				p.ErrorCode = GroupCode(err)
 			}
 			out.Partitions = append(out.Partitions, p)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -100,7 +99,7 @@ func (f *offsetFetchCall) lookUp(ctx context.Context, name string) *committedOff
 	if err == nil {
 		info, err = f.groups.Offsets(ctx, name)
 	}
-	g := &committedOffsets{all: info, code: codes.Group(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
+	g := &committedOffsets{all: info, code: GroupCode(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
 	for i := range g.all.Offsets {
 		o := &g.all.Offsets[i]
 		g.at[partition{o.Topic, o.Partition}] = o
@@ -119,7 +118,7 @@ func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestG
 	if f.version >= 9 {
 		caller := group.Caller{Group: r.Group, Member: deref(r.MemberID), Generation: r.MemberEpoch}
 		if code := f.groups.CheckReader(&caller); code == group.UnknownMemberID || code == group.StaleMemberEpoch {
-			resp.ErrorCode = codes.Member(code)
+			resp.ErrorCode = MemberCode(code)
 			return resp
 		}
 	}
@@ -129,7 +128,7 @@ func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestG
 	}
 	if r.Topics == nil {
 		if err := f.grow(r.Group); err != nil {
-			resp.ErrorCode = codes.Group(err)
+			resp.ErrorCode = GroupCode(err)
 			return resp
 		}
 		f.allOffsets(&g.all, &resp)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -49,7 +48,7 @@ func (c *call) offsetForLeaderEpoch(ctx context.Context, r *kmsg.OffsetForLeader
 
 func (c *call) epochEnd(ctx context.Context, ref *broker.TopicRef, ask *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
 	if _, err := c.b.Bounds(ref.ID, ask.Partition); err != nil {
-		p.ErrorCode = codes.Read(err)
+		p.ErrorCode = ReadCode(err)
 		return
 	}
 	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none || ask.LeaderEpoch < 0 {
@@ -60,7 +59,7 @@ func (c *call) epochEnd(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Off
 		return
 	}
 	found, end, known, err := c.b.EpochEnd(ref.ID, ask.Partition, uint32(ask.LeaderEpoch))
-	if p.ErrorCode = codes.Read(err); err == nil && known {
+	if p.ErrorCode = ReadCode(err); err == nil && known {
 		p.LeaderEpoch, p.EndOffset = int32(found), end
 	}
 }

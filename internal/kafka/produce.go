@@ -11,7 +11,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/framed"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -147,11 +146,11 @@ func (p *produceCall) partition(ref *broker.TopicRef, check *access.Check, in *k
 	}
 	limits, err := p.b.Limits(ref.Name)
 	if err != nil {
-		return codes.Append(err), err
+		return AppendCode(err), err
 	}
 	sum, err := record.CheckRepair(in.Records, limits) // in place; the request owns the frame
 	if err != nil {
-		return codes.Append(err), err
+		return AppendCode(err), err
 	}
 	p.frame.Retain()
 	p.appends = append(p.appends, broker.Append{
@@ -256,7 +255,7 @@ func (p *produceCall) result(i int, r *broker.Result) {
 	o := p.at[i]
 	if r.Err != nil {
 		p.overBudget = p.overBudget || errors.Is(r.Err, state.ErrOverBudget)
-		p.fail(o, codes.Append(r.Err), r.Err)
+		p.fail(o, AppendCode(r.Err), r.Err)
 		return
 	}
 	o.BaseOffset = r.Base

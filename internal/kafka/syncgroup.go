@@ -9,7 +9,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -59,7 +58,7 @@ func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish[*kmsg.SyncGroupResponse
 			resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 			return resp, nil
 		}
-		if resp.ErrorCode = codes.Member(a.Code); a.Code == group.OK {
+		if resp.ErrorCode = MemberCode(a.Code); a.Code == group.OK {
 			resp.ProtocolType, resp.Protocol, resp.MemberAssignment = &a.ProtocolType, &a.Protocol, a.Assignment
 		}
 		return resp, memory

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/framed"
-	"github.com/sebbroker/seb/internal/kafka/codes"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
@@ -28,9 +27,6 @@ func register(a api) *api {
 
 // Shape is the structure of the requests of a served API key, for checks of its estimates.
 func Shape(key kmsg.Key) wire.Shape { return registered[int16(key)].shape }
-
-// none is the code for success.
-const none = codes.None
 
 // api defines how an API key is served.
 type api struct {

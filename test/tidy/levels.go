@@ -49,7 +49,6 @@ var levels = map[string]int{
 	"internal/httpapi/forward":  3,
 	"internal/framed":           2,
 	"internal/kafka/wire":       0,
-	"internal/kafka/codes":      5,
 	"internal/delivery/webhook": 2,
 	"internal/localdb/snapshot": 2,
 	"internal/riemann/query":    0,
@@ -151,7 +150,6 @@ var onlyFrom = map[string][]string{
 	"internal/console":          {"internal/server", ""},
 	"internal/kafka/wire":       {"internal/kafka"},
 	"internal/broker/segments":  {"internal/broker"},
-	"internal/kafka/codes":      {"internal/kafka"},
 }
 
 // banned are imports that production code avoids: templates look up methods by name, which keeps

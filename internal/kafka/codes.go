@@ -1,7 +1,4 @@
-// Package codes maps errors of the broker and answers of the coordinator to error codes of the Kafka
-// protocol, by what is asked for. UNKNOWN_SERVER_ERROR (-1) is never used: it tells a client nothing,
-// and the Java client writes records twice after such a produce answer (KAFKA-14034).
-package codes
+package kafka
 
 import (
 	"context"
@@ -16,13 +13,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// None is the code for success. The others are those of kerr.
-const None int16 = 0
+// The functions of this file map errors of the broker and answers of the coordinator to error codes,
+// by what is asked for. UNKNOWN_SERVER_ERROR (-1) is never used: it tells a client nothing, and the Java client
+// writes records twice after such a produce answer (KAFKA-14034).
 
-// Table maps errors to codes; the first match counts.
-type Table []struct {
-	Err  error
-	Code *kerr.Error
+// none is the code for success. The others are those of kerr.
+const none int16 = 0
+
+// faults maps errors to codes; the first match counts.
+type faults []struct {
+	err  error
+	code *kerr.Error
 }
 
 // appendFaults lists every error of an append. The table is complete, because the code decides
@@ -30,7 +31,7 @@ type Table []struct {
 // refusal that may pass is NOT_ENOUGH_REPLICAS, which every client treats as "not appended, retry".
 // An unknown outcome is REQUEST_TIMED_OUT, after which an idempotent producer sends the same batch
 // again.
-var appendFaults = Table{
+var appendFaults = faults{
 	{state.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrInternalTopic, kerr.TopicAuthorizationFailed},
 	{state.ErrOutcomeUnknown, kerr.RequestTimedOut},
@@ -54,16 +55,16 @@ var appendFaults = Table{
 	{state.ErrInvalid, kerr.InvalidRecord},
 }
 
-// Append is the code of an append error. An error that is not in the table means that the
+// AppendCode is the code of an append error. An error that is not in the table means that the
 // outcome is unknown.
-func Append(err error) int16 {
+func AppendCode(err error) int16 {
 	if err == nil {
-		return None
+		return none
 	}
 	if batch, ok := errors.AsType[*record.InvalidError](err); ok && !errors.Is(err, record.ErrTooLarge) {
 		return batchCode(batch)
 	}
-	return appendFaults.Find(err, kerr.RequestTimedOut.Code)
+	return appendFaults.find(err, kerr.RequestTimedOut.Code)
 }
 
 // batchCode is the code of an invalid batch.
@@ -85,7 +86,7 @@ func batchCode(e *record.InvalidError) int16 {
 }
 
 // readFaults lists the errors of reading records and offsets.
-var readFaults = Table{
+var readFaults = faults{
 	{state.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{state.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{state.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -104,11 +105,11 @@ var readFaults = Table{
 	{context.Canceled, kerr.NotLeaderForPartition}, // the server stops
 }
 
-// Read is the code of a read error. An error that is not in the table may pass.
-func Read(err error) int16 { return readFaults.Find(err, kerr.RequestTimedOut.Code) }
+// ReadCode is the code of a read error. An error that is not in the table may pass.
+func ReadCode(err error) int16 { return readFaults.find(err, kerr.RequestTimedOut.Code) }
 
 // topicFaults lists the errors of changing topics.
-var topicFaults = Table{
+var topicFaults = faults{
 	{state.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{state.ErrNotAudited, kerr.PolicyViolation},
 	{state.ErrAuditTopic, kerr.PolicyViolation},
@@ -126,9 +127,9 @@ var topicFaults = Table{
 	{state.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
-// Topic is the code of an error of changing a topic. An error that is not in the table means
+// TopicCode is the code of an error of changing a topic. An error that is not in the table means
 // that the outcome is unknown.
-func Topic(err error) int16 {
+func TopicCode(err error) int16 {
 	if invalid, ok := errors.AsType[*state.InvalidError](err); ok {
 		switch invalid.Field {
 		case "topic-name":
@@ -140,12 +141,12 @@ func Topic(err error) int16 {
 		}
 		return kerr.InvalidRequest.Code
 	}
-	return topicFaults.Find(err, kerr.RequestTimedOut.Code)
+	return topicFaults.find(err, kerr.RequestTimedOut.Code)
 }
 
 // groupFaults lists the errors of changing and reading a group's offsets. Other errors are
 // COORDINATOR_NOT_AVAILABLE, after which clients find the coordinator and retry.
-var groupFaults = Table{
+var groupFaults = faults{
 	{state.ErrUnauthorized, kerr.GroupAuthorizationFailed},
 	{state.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{state.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -162,8 +163,8 @@ var groupFaults = Table{
 	{context.Canceled, kerr.NotCoordinator}, // the server stops, or the client is gone
 }
 
-// Group is the code of a broker error about a group.
-func Group(err error) int16 {
+// GroupCode is the code of a broker error about a group.
+func GroupCode(err error) int16 {
 	if invalid, ok := errors.AsType[*state.InvalidError](err); ok {
 		switch invalid.Field {
 		case "group":
@@ -173,7 +174,7 @@ func Group(err error) int16 {
 		}
 		return kerr.InvalidRequest.Code
 	}
-	return groupFaults.Find(err, kerr.CoordinatorNotAvailable.Code)
+	return groupFaults.find(err, kerr.CoordinatorNotAvailable.Code)
 }
 
 // memberCodes maps the codes of packages group and coordinator.
@@ -201,22 +202,22 @@ var memberCodes = [...]*kerr.Error{
 	group.InvalidRegularExpression:  kerr.InvalidRegularExpression,
 }
 
-// Member is the code of a coordinator answer.
-func Member(c group.Code) int16 {
+// MemberCode is the code of a coordinator answer.
+func MemberCode(c group.Code) int16 {
 	if c == group.OK {
-		return None
+		return none
 	}
 	return memberCodes[c].Code
 }
 
-// Find is the code of an error, and otherwise if the table has none.
-func (table Table) Find(err error, otherwise int16) int16 {
+// find is the code of an error, or otherwise if the table has none.
+func (table faults) find(err error, otherwise int16) int16 {
 	if err == nil {
-		return None
+		return none
 	}
 	for _, f := range table {
-		if errors.Is(err, f.Err) {
-			return f.Code.Code
+		if errors.Is(err, f.err) {
+			return f.code.Code
 		}
 	}
 	return otherwise
