@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -65,7 +65,7 @@ func compactedBucket(t *testing.T, dir string) {
 		must.Get(b.Produce(t.Context(), "t", 0, r))(t)
 	}
 	must.NoError(t, b.Close(t.Context()))
-	n := must.Get(node.Open(t.Context(), node.Options{Bucket: dir, Pack: pack.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond}))(t)
+	n := must.Get(node.Open(t.Context(), node.Options{Bucket: dir, Pack: compact.Policy{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond}))(t)
 	defer func() { check.NoError(t, n.Close(t.Context())) }()
 	sebtest.Eventually(t, "two records are left", func() bool {
 		info := must.Get(n.Topic(t.Context(), "t", false))(t)

@@ -15,8 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -78,7 +77,7 @@ func putRecord(t *testing.T, c *client.Client, partition int32, r record.Record)
 // compactAll compacts until topic t has the wanted number of records.
 func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) {
 	t.Helper()
-	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
+	m := compact.Open(compact.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Small: 2}})
 	defer m.Close()
 	sebtest.Eventually(t, fmt.Sprintf("%d records are left", want), func() bool {
 		must.Get(m.Once(t.Context()))(t)

@@ -10,8 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -19,11 +18,11 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// compact merges and compacts until a partition of a topic has the given number of records.
-func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, records uint32) {
+// compacted merges and compacts until a partition of a topic has the given number of records.
+func compacted(t testing.TB, b *broker.Broker, s objstore.Store, topic string, records uint32) {
 	t.Helper()
-	m := compactor.Open(compactor.Options{
-		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2},
+	m := compact.Open(compact.Options{
+		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Small: 2},
 	})
 	defer m.Close()
 	sebtest.Eventually(t, fmt.Sprintf("%s has %d records", topic, records), func() bool {
@@ -57,7 +56,7 @@ func TestFetchOfCompactedDataDoesNotWait(t *testing.T) {
 		for range batches {
 			keyed(t, b, "a", "k", each)
 		}
-		compact(t, b, s, "a", 1)
+		compacted(t, b, s, "a", 1)
 		for _, offset := range []int64{0, 1, batches*each - 2, batches*each - 1} {
 			begin := time.Now()
 			f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Offset: offset}}, 1, time.Hour)
@@ -95,7 +94,7 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 		sebtest.Eventually(t, "the partition has its expected start", func() bool { return partition(t, b, topic, 0).Start == start })
 	}
 	for _, name := range []string{"hour", "size", "ever"} {
-		compact(t, b, s, name, 1)
+		compacted(t, b, s, name, 1)
 		if p := partition(t, b, name, 0); p.Start != 0 || p.Next != 400 || p.Records != 1 {
 			t.Errorf("%s: %+v", name, p)
 		}
@@ -133,10 +132,10 @@ func TestTombstonesAreRemovedByLogTime(t *testing.T) {
 		must.Get(b.CreateTopic(t.Context(), "k", broker.TopicSpec{Partitions: 1, Settings: settings}))(t)
 		keyed(t, b, "k", "a", 3)
 		brokertest.Produce(t, b, "k", 0, record.Record{Timestamp: 1, Key: []byte("a")})
-		compact(t, b, o.Store, "k", 1)
+		compacted(t, b, o.Store, "k", 1)
 		want := func(when string, records uint32) {
 			t.Helper()
-			m := compactor.Open(compactor.Options{Log: b, Store: o.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
+			m := compact.Open(compact.Options{Log: b, Store: o.Store, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Small: 2}})
 			defer m.Close()
 			for more, err := true, error(nil); more; {
 				if more, err = m.Once(t.Context()); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/record"
@@ -255,7 +254,7 @@ func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
 	return b.LogTime(), nil
 }
 
-// View returns the committed state, immutable, or nil unless this broker leads. Package compactor
+// View returns the committed state, immutable, or nil unless this broker leads. Package compact
 // uses it.
 func (b *Broker) View() *state.State { return b.log.View() }
 
@@ -263,18 +262,11 @@ func (b *Broker) View() *state.State { return b.log.View() }
 // name is used twice (rule R1).
 func (b *Broker) NextPack() uint64 { return b.packs.Add(1) }
 
-// Install commits the record that installs a stored pack of an epoch (rule R8), and returns the
-// outcome. In another epoch it is rejected.
-func (b *Broker) Install(ctx context.Context, epoch uint32, c *state.PackContent) pack.Result {
+// Install commits the record that installs a stored pack of an epoch (rule R8). In another epoch it
+// is rejected.
+func (b *Broker) Install(ctx context.Context, epoch uint32, c *state.PackContent) error {
 	op := core.Op{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true, Epoch: epoch}
-	err := b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
-	switch {
-	case err == nil:
-		return pack.Acked
-	case errors.Is(err, state.ErrOutcomeUnknown):
-		return pack.Unknown
-	}
-	return pack.Rejected
+	return b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
 }
 
 // Compacted commits the records of finished compactions in an epoch. It returns the first error.

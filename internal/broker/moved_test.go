@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -27,7 +26,7 @@ type mover struct {
 	t     *testing.T
 	s     *hooked
 	b     *broker.Broker
-	m     *compactor.Merger
+	m     *compact.Merger
 	left  atomic.Int32 // remaining moves
 	moved []string     // names of requested objects that are deleted
 }
@@ -35,8 +34,8 @@ type mover struct {
 func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
 	o.Core.GarbageWait = core.Duration(time.Millisecond)
 	v := &mover{t: t, s: s, b: open(t, o)}
-	v.m = compactor.Open(compactor.Options{
-		Log: v.b, Store: s.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2},
+	v.m = compact.Open(compact.Options{
+		Log: v.b, Store: s.Store, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Small: 2},
 	})
 	t.Cleanup(v.m.Close)
 	v.left.Store(moves)

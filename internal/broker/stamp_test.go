@@ -111,7 +111,7 @@ func TestLogAppendTime(t *testing.T) {
 	kill(b)
 	b = open(t, options(s))
 	verify("from the store")
-	compact(t, b, s, "a", uint32(len(want)))
+	compacted(t, b, s, "a", uint32(len(want)))
 	if ranges := b.View().TopicByName("a").Partitions.At(0).Ranges; !slices.ContainsFunc(ranges, func(g state.Range) bool { return g.Pack }) {
 		t.Fatalf("no pack in %+v", ranges)
 	}
@@ -147,7 +147,7 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 			want[last[k]] = r.AppendTime.UnixMilli()
 		}
 	}
-	compact(t, b, s, "a", uint32(len(want)))
+	compacted(t, b, s, "a", uint32(len(want)))
 	if got := timesOf(t, b, "a"); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

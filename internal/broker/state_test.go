@@ -10,9 +10,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -93,8 +92,8 @@ func TestRangesFull(t *testing.T) {
 	if !errors.Is(err, state.ErrStateFull) || !errors.Is(err, state.ErrOverBudget) || !strings.Contains(err.Error(), "merged") {
 		t.Fatalf("append %d: %v", appended, err)
 	}
-	m := compactor.Open(compactor.Options{
-		Log: b, Store: store, TempDir: t.TempDir(), Packer: pack.Config{Backlog: 200}, Every: time.Hour,
+	m := compact.Open(compact.Options{
+		Log: b, Store: store, TempDir: t.TempDir(), Policy: compact.Policy{Backlog: 200}, Every: time.Hour,
 		Ranges: func() int { held, _ := b.StateMemory(); return int(held.Ranges / 112) },
 	})
 	defer m.Close()

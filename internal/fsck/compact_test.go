@@ -9,8 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -50,7 +49,7 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 	keyed(t, b, record.None, "a", "x")
 	keyed(t, b, record.Gzip, "y")
 	produce(t, b, "plain", 0, "0", "1", "2")
-	m := compactor.Open(compactor.Options{Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
+	m := compact.Open(compact.Options{Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Small: 2}})
 	defer m.Close()
 	left := func() (n uint32) {
 		for _, r := range b.View().TopicByName("c").Partitions.At(0).Ranges {

@@ -16,9 +16,8 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -141,8 +140,8 @@ func snapshotsOf(t testing.TB, s objstore.Store, epoch uint32) (n int) {
 // merged merges into packs every object that the merger accepts.
 func merged(t testing.TB, b *broker.Broker, s objstore.Store) {
 	t.Helper()
-	m := compactor.Open(compactor.Options{
-		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Target: 1 << 10, Age: time.Microsecond, Small: 3},
+	m := compact.Open(compact.Options{
+		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Target: 1 << 10, Age: time.Microsecond, Small: 3},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	defer m.Close()

@@ -14,8 +14,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -85,8 +84,8 @@ func ungapped(t *testing.T, store objstore.Store, pad int, change ...func(*setup
 // compact compacts the topic in packs of about target bytes.
 func (g *gappy) compact(t *testing.T, store objstore.Store, target int64) {
 	t.Helper()
-	m := compactor.Open(compactor.Options{
-		Log: g.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Target: target, Small: 100},
+	m := compact.Open(compact.Options{
+		Log: g.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Target: target, Small: 100},
 	})
 	defer m.Close()
 	left := func() (n uint32) {

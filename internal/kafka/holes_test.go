@@ -11,8 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -47,8 +46,8 @@ func TestHoles(t *testing.T) {
 	send("c", "a", "d", "a")
 	send("gone", "gone")
 	want := map[int64]string{5: "b", 7: "x", 9: "c", 11: "d", 12: "a"}
-	m := compactor.Open(compactor.Options{
-		Log: s.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Target: 1 << 20, Small: 100},
+	m := compact.Open(compact.Options{
+		Log: s.b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Policy: compact.Policy{Age: time.Microsecond, Target: 1 << 20, Small: 100},
 	})
 	defer m.Close()
 	sebtest.Eventually(t, "only the newest records remain", func() bool {

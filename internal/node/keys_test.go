@@ -18,9 +18,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/keyindex"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -263,7 +262,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 	dir := t.TempDir()
 	o := Options{
 		Store: objstore.NewMemory(), DataDir: dir, BatchWait: BatchNone, SnapshotSlots: 50,
-		Pack: pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour, NoMerge: true,
+		Pack: compact.Policy{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour, NoMerge: true,
 	}
 	n := open(t, o)
 	must.Get(n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{
@@ -283,7 +282,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 			brokertest.Produce(t, n, "t", part, recs...)
 			written += len(recs)
 		}
-		merger := compactor.Open(n.merging)
+		merger := compact.Open(n.merging)
 		for made := true; made; {
 			var err error
 			if made, err = merger.Once(t.Context()); err != nil {

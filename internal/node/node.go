@@ -22,9 +22,8 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/cache"
@@ -37,10 +36,10 @@ import (
 type Node struct {
 	*broker.Broker
 	folder   *folder
-	id       record.ID         // of the folder; zero: not used, or noted as one that has led
-	store    objstore.Store    // to close; nil if the caller owns it
-	cache    *cached           // nil: no cache
-	merging  compactor.Options // unset if read-only
+	id       record.ID       // of the folder; zero: not used, or noted as one that has led
+	store    objstore.Store  // to close; nil if the caller owns it
+	cache    *cached         // nil: no cache
+	merging  compact.Options // unset if read-only
 	keys     *keyindex.View
 	keysFile localFile
 
@@ -212,8 +211,8 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if o.ReadOnly {
 		return nil
 	}
-	n.merging = compactor.Options{
-		Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
+	n.merging = compact.Options{
+		Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Policy: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
 		Ranges: n.stateRanges, Frugal: n.frugal, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
 	}
 	if !o.NoMerge {
@@ -233,7 +232,7 @@ func notifyAll(followers ...interface{ notify(topics bool) }) func(topics bool) 
 
 // merge runs a merger while this broker leads.
 func (n *Node) merge(ctx context.Context) {
-	merger := compactor.Open(n.merging)
+	merger := compact.Open(n.merging)
 	<-ctx.Done()
 	merger.Close()
 }
@@ -326,7 +325,7 @@ func (n *Node) stateRanges() int {
 }
 
 // pack returns the configuration of packs. The memory class bounds the number of keys in memory.
-func (o *Options) pack(mem *budget.Budget) pack.Config {
+func (o *Options) pack(mem *budget.Budget) compact.Policy {
 	c := o.Pack
 	if c.Backlog <= 0 {
 		c.Backlog = int(min(rangesBacklog, mem.Class(budget.State).Limit()/rangesShare/state.RangeMemory))

@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
@@ -91,7 +91,7 @@ type Options struct {
 	OnMemoryStore func(bytes int64)
 	// Pack configures packs, MergeEvery is the interval of checks whether one is due. NoMerge
 	// disables packs.
-	Pack       pack.Config
+	Pack       compact.Policy
 	MergeEvery time.Duration
 	NoMerge    bool
 	// SnapshotSlots is the number of commit objects between two snapshots on remote stores. The

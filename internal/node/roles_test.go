@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -40,7 +40,7 @@ func openTurns(t *testing.T, bucket func(i int) Options) *turns {
 		o.DataDir, o.BatchWait = t.TempDir(), BatchNone
 		o.Standby, o.Follow = true, i == 1
 		o.SnapshotSlots, o.RetentionEvery, o.AuditTopic, o.RiemannTopic = 20, 2*time.Millisecond, "audit", "riemann"
-		o.Pack, o.MergeEvery = pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, 5*time.Millisecond
+		o.Pack, o.MergeEvery = compact.Policy{Target: 64 << 10, Age: time.Microsecond, Small: 3}, 5*time.Millisecond
 		w.dirs = append(w.dirs, o.DataDir)
 		w.nodes[i] = open(t, o)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -137,9 +137,9 @@ func (n *Node) sealable() error {
 }
 
 // purge returns the definitions with outdated secrets that must leave the bucket.
-func (n *Node) purge() pack.Purge {
+func (n *Node) purge() compact.Purge {
 	topic, below := n.triggers.Unpurged()
-	return pack.Purge{Topic: topic, Below: below}
+	return compact.Purge{Topic: topic, Below: below}
 }
 
 // usersWait bounds the time that the deletion of a topic waits until the engine has read all

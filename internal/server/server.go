@@ -26,7 +26,7 @@ import (
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -242,7 +242,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, Standby: standby, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		AuditTopic: c.AuditTopic, Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
-		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
+		Pack:       compact.Policy{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
 		Prices: &s.prices, PutBudget: s.budget, SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
 	}

@@ -16,9 +16,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -194,9 +193,9 @@ func (w *builder) collected() {
 	w.produceMany(8)
 	must.NoError(w.t, w.b.DeleteTopic(w.t.Context(), "gone"))
 	delete(w.next, "gone/0")
-	m := compactor.Open(compactor.Options{
+	m := compact.Open(compact.Options{
 		Log: w.b, Store: w.s, TempDir: w.t.TempDir(), Every: time.Hour, Logger: silent,
-		Packer: pack.Config{Target: 1 << 10, Age: time.Microsecond, Small: 3},
+		Policy: compact.Policy{Target: 1 << 10, Age: time.Microsecond, Small: 3},
 	})
 	for range 3 {
 		must.Get(m.Once(w.t.Context()))(w.t)

@@ -14,8 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/must"
@@ -77,9 +76,9 @@ func newCachedBucket(t testing.TB) *cachedBucket {
 	w.b = n.Broker
 	w.create("a", 2)
 	w.produceMany(8)
-	m := compactor.Open(compactor.Options{
+	m := compact.Open(compact.Options{
 		Log: n, Store: s, TempDir: t.TempDir(), Every: time.Hour, Logger: silent,
-		Packer: pack.Config{Target: 1 << 10, Age: time.Microsecond, Small: 3},
+		Policy: compact.Policy{Target: 1 << 10, Age: time.Microsecond, Small: 3},
 	})
 	must.Get(m.Once(ctx))(t)
 	m.Close()

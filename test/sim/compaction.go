@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -55,10 +55,10 @@ func (o *op) records() []record.Record {
 // compaction is a pass in progress.
 type compaction struct {
 	r     *run
-	pass  *pack.Compaction
+	pass  *compact.Compaction
 	view  *state.State
-	dirty [][]pack.Run
-	plans [][]pack.Run
+	dirty [][]compact.Run
+	plans [][]compact.Run
 	read  bool // all of dirty was read
 }
 
@@ -92,7 +92,7 @@ func (c *compaction) next() {
 }
 
 // with reads a portion. Any error ends the pass.
-func (c *compaction) with(runs []pack.Run, then func(parts [][]byte)) {
+func (c *compaction) with(runs []compact.Run, then func(parts [][]byte)) {
 	c.r.gather(c.view, runs, func(parts [][]byte) {
 		if parts == nil {
 			c.r.packing = false
@@ -102,7 +102,7 @@ func (c *compaction) with(runs []pack.Run, then func(parts [][]byte)) {
 	})
 }
 
-func (c *compaction) scan(runs []pack.Run, parts [][]byte) {
+func (c *compaction) scan(runs []compact.Run, parts [][]byte) {
 	var reader record.Reader
 	for i := range runs {
 		for range runs[i].Ranges {
@@ -116,9 +116,9 @@ func (c *compaction) scan(runs []pack.Run, parts [][]byte) {
 	c.next()
 }
 
-func (c *compaction) rewrite(runs []pack.Run, parts [][]byte) {
+func (c *compaction) rewrite(runs []compact.Run, parts [][]byte) {
 	var compactor record.Compactor
-	out := make([][]pack.Filtered, len(runs))
+	out := make([][]compact.Filtered, len(runs))
 	batches := make([][][]byte, len(runs))
 	for i := range runs {
 		for range runs[i].Ranges {
@@ -127,7 +127,7 @@ func (c *compaction) rewrite(runs []pack.Run, parts [][]byte) {
 				c.r.n.w.fail("R8: compact: %v", err)
 				return
 			}
-			f := pack.Filtered{Len: uint32(len(b))}
+			f := compact.Filtered{Len: uint32(len(b))}
 			f.Add(sum)
 			out[i], batches[i] = append(out[i], f), append(batches[i], b)
 			parts = parts[1:]
@@ -138,7 +138,7 @@ func (c *compaction) rewrite(runs []pack.Run, parts [][]byte) {
 		c.next()
 		return
 	}
-	c.r.pack(plan, c.view, kept(plan, runs, batches), func(l *pack.Layout, installed bool) {
+	c.r.pack(plan, c.view, kept(plan, runs, batches), func(l *compact.Layout, installed bool) {
 		if !installed {
 			c.r.packing = false
 			return
@@ -149,7 +149,7 @@ func (c *compaction) rewrite(runs []pack.Run, parts [][]byte) {
 }
 
 // kept returns the batches of the runs that are in the plan.
-func kept(plan *pack.Plan, runs []pack.Run, batches [][][]byte) (parts [][]byte) {
+func kept(plan *compact.Plan, runs []compact.Run, batches [][][]byte) (parts [][]byte) {
 	for i := range runs {
 		for j := range plan.Runs {
 			if plan.Runs[j].Topic == runs[i].Topic && plan.Runs[j].Partition == runs[i].Partition && plan.Runs[j].Ranges[0].Base == runs[i].Ranges[0].Base {

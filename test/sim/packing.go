@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -13,14 +13,14 @@ import (
 // packing is one pack in progress: planned, read, built, stored, installed (rule R8).
 type packing struct {
 	r      *run
-	layout *pack.Layout
+	layout *compact.Layout
 	view   *state.State // of the epoch that the pack belongs to
 	body   []byte
-	ended  func(l *pack.Layout, installed bool)
+	ended  func(l *compact.Layout, installed bool)
 }
 
 // packConfig merges a lot: small packs, often, with little memory for keys.
-var packConfig = pack.Config{Target: 3000, Age: 2 * time.Second, Small: 3, KeysMax: 10}
+var packConfig = compact.Policy{Target: 3000, Age: 2 * time.Second, Small: 3, KeysMax: 10}
 
 // packs starts packs and compactions on leaders at random times.
 func (w *simulation) packs() {
@@ -34,7 +34,7 @@ func (w *simulation) packs() {
 	}
 	view := r.core.State().View()
 	at, wrong := r.time()
-	plan := pack.Choose(view, packConfig, at)
+	plan := compact.Choose(view, packConfig, at)
 	if plan != nil && w.keyRand.IntN(2) == 0 {
 		r.packing = true
 		r.gather(view, plan.Runs, func(parts [][]byte) {
@@ -42,21 +42,21 @@ func (w *simulation) packs() {
 				r.packing = false
 				return
 			}
-			r.pack(plan, view, parts, func(*pack.Layout, bool) { r.packing = false })
+			r.pack(plan, view, parts, func(*compact.Layout, bool) { r.packing = false })
 		})
 		return
 	}
 	if wrong != nil || r.clock.Leapt() {
 		return
 	}
-	if c := pack.ChooseCompaction(view, packConfig, at); c != nil {
+	if c := compact.ChooseCompaction(view, packConfig, at); c != nil {
 		r.packing = true
 		(&compaction{r: r, pass: c, view: view, dirty: c.Dirty()}).next()
 	}
 }
 
 // gather reads the ranges of runs in order. It returns nil after any error.
-func (r *run) gather(view *state.State, runs []pack.Run, then func(parts [][]byte)) {
+func (r *run) gather(view *state.State, runs []compact.Run, then func(parts [][]byte)) {
 	s := r.n.w.store
 	left := 0
 	for i := range runs {
@@ -107,27 +107,27 @@ func rangeOf(body []byte, g *state.Range) []byte {
 }
 
 // pack builds a pack and performs its steps.
-func (r *run) pack(plan *pack.Plan, view *state.State, parts [][]byte, ended func(l *pack.Layout, installed bool)) {
+func (r *run) pack(plan *compact.Plan, view *state.State, parts [][]byte, ended func(l *compact.Layout, installed bool)) {
 	r.packed++
-	p := &packing{r: r, layout: pack.NewLayout(plan, view, r.packed), view: view, ended: ended}
+	p := &packing{r: r, layout: compact.NewLayout(plan, view, r.packed), view: view, ended: ended}
 	prefix, err := record.EncodeObject(&p.layout.Head, nil, p.layout.Index, parts)
 	if err != nil {
 		r.n.w.fail("R8: encode a pack: %v", err)
 		return
 	}
 	p.body = slices.Concat(append([][]byte{prefix}, parts...)...)
-	p.step(pack.Next(pack.Built), pack.Built)
+	p.step(compact.Next(compact.Built), compact.Built)
 }
 
 // step performs the next step; last is the result of the previous one.
-func (p *packing) step(next pack.Step, last pack.Result) {
+func (p *packing) step(next compact.Step, last compact.Result) {
 	switch next {
-	case pack.Put:
+	case compact.Put:
 		p.put()
-	case pack.Install:
+	case compact.Install:
 		p.install()
 	default:
-		p.ended(p.layout, last == pack.Acked)
+		p.ended(p.layout, last == compact.Acked)
 	}
 }
 
@@ -138,11 +138,11 @@ func (p *packing) put() {
 	w.store.call(p.r.n, true, func() core.Outcome { return w.store.put(e.Key, p.body) }, func(o core.Outcome) {
 		p.r.deliver(func() {
 			if o == core.OutcomeOK || o == core.OutcomeExists {
-				p.step(pack.Next(pack.Stored), pack.Stored)
+				p.step(compact.Next(compact.Stored), compact.Stored)
 				return
 			}
 			w.after(100*time.Millisecond, func() {
-				p.r.deliver(func() { p.step(pack.Next(pack.NoVerdict), pack.NoVerdict) })
+				p.r.deliver(func() { p.step(compact.Next(compact.NoVerdict), compact.NoVerdict) })
 			})
 		})
 	})
@@ -155,11 +155,11 @@ func (p *packing) install() {
 		switch o.outcome {
 		case acked:
 			w.stats.Packs++
-			p.step(pack.Next(pack.Acked), pack.Acked)
+			p.step(compact.Next(compact.Acked), compact.Acked)
 		case rejectedFor:
-			p.step(pack.Next(pack.Rejected), pack.Rejected)
+			p.step(compact.Next(compact.Rejected), compact.Rejected)
 		default:
-			p.step(pack.Next(pack.Unknown), pack.Unknown)
+			p.step(compact.Next(compact.Unknown), compact.Unknown)
 		}
 	}
 	p.r.submit(o)

@@ -36,15 +36,14 @@ var levels = map[string]int{
 
 	"internal/trigger/explain": 3,
 	"internal/log":             3,
+	"internal/log/compact":     4,
 	"internal/cluster/link":    3,
-	"internal/log/compactor":   4,
 
 	"internal/keyindex":         2,
 	"internal/log/core":         2,
 	"internal/cluster":          2,
 	"internal/group":            2,
 	"internal/broker/segments":  2,
-	"internal/log/pack":         2,
 	"internal/httpapi/httpconn": 2,
 	"internal/httpapi/forward":  3,
 	"internal/framed":           2,

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
@@ -56,7 +56,7 @@ func (h *packed) write(n *node.Node, from, topics, bytes int) {
 
 // packs merges until there are enough packs that no merge replaces.
 func (h *packed) packs(packs int) {
-	n := h.open(node.Options{Pack: pack.Config{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
+	n := h.open(node.Options{Pack: compact.Policy{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
 	defer n.Close(context.Background())
 	for i := range h.topics {
 		must.NoError(h.p.t, n.EnsureTopic(h.p.t.Context(), topicName(i)))

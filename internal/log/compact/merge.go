@@ -1,4 +1,4 @@
-package compactor
+package compact
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/pause"
@@ -28,9 +27,9 @@ type Log interface {
 	Now() (now time.Time, doubted bool)
 	// NextPack returns a number that no other pack of this epoch has or had.
 	NextPack() uint64
-	// Install proposes the record of a stored pack and returns the result: Acked, Rejected or
-	// Unknown. It is rejected in another epoch than that of the pack.
-	Install(ctx context.Context, epoch uint32, c *state.PackContent) pack.Result
+	// Install proposes the record of a stored pack and waits for it. It is rejected in another epoch
+	// than that of the pack.
+	Install(ctx context.Context, epoch uint32, c *state.PackContent) error
 	// Compacted proposes the records of finished compactions and waits for them. They are rejected
 	// in another epoch.
 	Compacted(ctx context.Context, epoch uint32, recs []state.Record) error
@@ -43,19 +42,19 @@ type Options struct {
 	// TempDir is the folder of temporary files; "": the system's. With an objstore.Stager packs are
 	// built in the store.
 	TempDir string
-	Packer  pack.Config
+	Policy  Policy
 	// Every is the interval at which the merger checks whether a pack is due, without requests. 1
 	// minute.
 	Every time.Duration
-	// Ranges, if not nil, is the number of ranges in the state. When it has grown by Packer.Backlog
+	// Ranges, if not nil, is the number of ranges in the state. When it has grown by Policy.Backlog
 	// since the last check, the next check runs at once, because the memory of ranges is bounded.
 	// It is called once a second.
 	Ranges func() int
 	// Purge, if not nil, returns the records that must leave the bucket. Purged is called when no
 	// object of the state has them; later collections delete the others.
-	Purge  func() pack.Purge
+	Purge  func() Purge
 	Purged func(below int64)
-	// Frugal, if not nil, reports whether requests are short (pack.Config.Frugal).
+	// Frugal, if not nil, reports whether requests are short (Policy.Frugal).
 	Frugal func() bool
 	// Checksums sends a CRC-32C with each pack, for stores that accept one.
 	Checksums bool
@@ -159,12 +158,12 @@ func (m *Merger) run(ctx context.Context) {
 // backlogged reports whether so many ranges were added since the last check that the next one must
 // not wait.
 func (m *Merger) backlogged() bool {
-	return m.opt.Ranges != nil && m.opt.Packer.Backlog > 0 && m.added() >= m.opt.Packer.Backlog
+	return m.opt.Ranges != nil && m.opt.Policy.Backlog > 0 && m.added() >= m.opt.Policy.Backlog
 }
 
 // rests reports whether merging may rest between its steps: not if twice as many ranges wait as start
 // it, because then it is slower than the producers.
-func (m *Merger) rests() bool { return m.opt.Ranges != nil && m.added() < 2*m.opt.Packer.Backlog }
+func (m *Merger) rests() bool { return m.opt.Ranges != nil && m.added() < 2*m.opt.Policy.Backlog }
 
 // added is the number of ranges that were added since the last check.
 func (m *Merger) added() int { return m.opt.Ranges() - m.ranges }
@@ -184,19 +183,19 @@ func (m *Merger) waiting() int64 {
 	if view == nil {
 		return 0
 	}
-	return pack.Waiting(view, m.config())
+	return Waiting(view, m.policy())
 }
 
-// config is the current configuration of package pack.
-func (m *Merger) config() pack.Config {
-	cfg := m.opt.Packer
-	cfg.Busy = m.busy
-	cfg.Frugal = m.opt.Frugal != nil && m.opt.Frugal()
-	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
+// policy is the current policy.
+func (m *Merger) policy() Policy {
+	policy := m.opt.Policy
+	policy.Busy = m.busy
+	policy.Frugal = m.opt.Frugal != nil && m.opt.Frugal()
+	policy.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
 	if m.opt.Purge != nil {
-		cfg.Purge = m.opt.Purge()
+		policy.Purge = m.opt.Purge()
 	}
-	return cfg
+	return policy
 }
 
 // Once makes a pack if one is due, or else runs a compaction if one is due, and reports whether it
@@ -206,23 +205,23 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 	if view == nil {
 		return false, nil
 	}
-	cfg := m.config()
+	policy := m.policy()
 	now, doubted := m.opt.Log.Now()
-	if plan := pack.Choose(view, cfg, now.UnixMicro()); plan != nil {
+	if plan := Choose(view, policy, now.UnixMicro()); plan != nil {
 		return m.merge(ctx, plan, view)
 	}
 	if doubted {
 		return false, nil // a compaction removes tombstones by age
 	}
-	if c := pack.ChooseCompaction(view, cfg, now.UnixMicro()); c != nil {
+	if c := ChooseCompaction(view, policy, now.UnixMicro()); c != nil {
 		return m.compact(ctx, c, view)
 	}
-	return m.purge(ctx, cfg, view, now.UnixMicro())
+	return m.purge(ctx, policy, view, now.UnixMicro())
 }
 
 // merge makes one pack of commit objects and smaller packs.
-func (m *Merger) merge(ctx context.Context, plan *pack.Plan, view *state.State) (made bool, err error) {
-	layout := pack.NewLayout(plan, view, m.opt.Log.NextPack())
+func (m *Merger) merge(ctx context.Context, plan *Plan, view *state.State) (made bool, err error) {
+	layout := NewLayout(plan, view, m.opt.Log.NextPack())
 	begin := time.Now()
 	p, err := m.build(ctx, layout, view)
 	if err != nil {
@@ -238,13 +237,13 @@ func (m *Merger) merge(ctx context.Context, plan *pack.Plan, view *state.State) 
 	return true, nil
 }
 
-// finish stores and installs the pack in the steps of package pack (rule R8).
-func (m *Merger) finish(ctx context.Context, l *pack.Layout, p *output) error {
+// finish stores and installs the pack in the steps of Next (rule R8).
+func (m *Merger) finish(ctx context.Context, l *Layout, p *output) error {
 	failpoint.Hit("pack.built")
-	step, attempts := pack.Next(pack.Built), 0
+	step, attempts := Next(Built), 0
 	for {
 		switch step {
-		case pack.Put:
+		case Put:
 			if attempts++; attempts > retryMax {
 				return fmt.Errorf("store %s: no verdict after %d attempts", l.Key(), retryMax)
 			}
@@ -255,21 +254,22 @@ func (m *Merger) finish(ctx context.Context, l *pack.Layout, p *output) error {
 			if err != nil {
 				return fmt.Errorf("store %s: %w", l.Key(), err)
 			}
-			step = pack.Next(result)
-		case pack.Install:
+			step = Next(result)
+		case Install:
 			failpoint.Hit("install.before")
-			result := m.opt.Log.Install(ctx, l.Head.Epoch, l.Content())
+			err := m.opt.Log.Install(ctx, l.Head.Epoch, l.Content())
 			failpoint.Hit("install.after")
-			if step = pack.Next(result); result != pack.Acked {
-				return fmt.Errorf("install %s: not committed", l.Key())
+			if err != nil {
+				return fmt.Errorf("install %s: %w", l.Key(), err)
 			}
+			step = Next(Acked)
 		default:
 			return nil
 		}
 	}
 }
 
-func (m *Merger) put(ctx context.Context, key string, p *output) (pack.Result, error) {
+func (m *Merger) put(ctx context.Context, key string, p *output) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout+time.Duration(p.size>>20)*time.Second)
 	defer cancel()
 	failpoint.Hit("put.pack.before")
@@ -277,11 +277,11 @@ func (m *Merger) put(ctx context.Context, key string, p *output) (pack.Result, e
 	failpoint.Hit("put.pack.after")
 	switch {
 	case err == nil, errors.Is(err, objstore.ErrExists): // an earlier attempt: our nonce is in the name
-		return pack.Stored, nil
+		return Stored, nil
 	case errors.Is(err, objstore.ErrRefused):
 		return 0, err
 	}
-	return pack.NoVerdict, nil
+	return NoVerdict, nil
 }
 
 func (m *Merger) store(ctx context.Context, key string, p *output) error {
@@ -297,7 +297,7 @@ func (m *Merger) store(ctx context.Context, key string, p *output) error {
 
 // purging is the progress of a purge. A restarted broker begins again.
 type purging struct {
-	of    pack.Purge
+	of    Purge
 	since int64                     // time (µs) at which the compaction was complete
 	pure  map[state.PackID]struct{} // packs without removed records
 }
@@ -305,10 +305,10 @@ type purging struct {
 // purge rewrites a pack that has removed records of a purge between the data of other topics, and
 // reports whether it did. Packs and commit objects without remaining data need no rewriting,
 // because a collection deletes them.
-func (m *Merger) purge(ctx context.Context, cfg pack.Config, view *state.State, now int64) (made bool, err error) {
+func (m *Merger) purge(ctx context.Context, policy Policy, view *state.State, now int64) (made bool, err error) {
 	p := &m.purging
-	if p.of != cfg.Purge {
-		*p = purging{of: cfg.Purge, pure: map[state.PackID]struct{}{}}
+	if p.of != policy.Purge {
+		*p = purging{of: policy.Purge, pure: map[state.PackID]struct{}{}}
 	}
 	if p.of.Below == 0 || p.of.Owed(view, p.since) {
 		return false, nil
@@ -317,7 +317,7 @@ func (m *Merger) purge(ctx context.Context, cfg pack.Config, view *state.State, 
 		p.since = now // commit objects from before must be merged, too
 		return false, nil
 	}
-	for id, key := range pack.Packs(view) {
+	for id, key := range Packs(view) {
 		if _, pure := p.pure[id]; pure {
 			continue
 		}
@@ -328,7 +328,7 @@ func (m *Merger) purge(ctx context.Context, cfg pack.Config, view *state.State, 
 		if p.pure[id] = struct{}{}; !dead {
 			continue
 		}
-		if plan := pack.Rewriting(view, cfg, id); plan != nil {
+		if plan := Rewriting(view, policy, id); plan != nil {
 			return m.merge(ctx, plan, view)
 		}
 	}

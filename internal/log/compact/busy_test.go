@@ -1,10 +1,9 @@
-package compactor
+package compact
 
 import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
@@ -42,10 +41,10 @@ func TestBusy(t *testing.T) {
 		must.NoError(t, s.Apply(&head, recs, index))
 	}
 	slot([]state.Record{{Kind: state.TopicCreate, Topic: record.ID{9}, Name: "t", Partitions: 1}}, 0)
-	m := &Merger{opt: Options{Log: &viewLog{s: s}, Every: 2 * time.Second, Packer: pack.Config{}}, bad: map[state.Source]struct{}{}}
+	m := &Merger{opt: Options{Log: &viewLog{s: s}, Every: 2 * time.Second, Policy: Policy{}}, bad: map[state.Source]struct{}{}}
 	look := func(want bool) {
 		t.Helper()
-		if m.measureInflow(); m.busy != want || m.config().Busy != want {
+		if m.measureInflow(); m.busy != want || m.policy().Busy != want {
 			t.Errorf("busy: %v, want %v", m.busy, want)
 		}
 		m.left = m.waiting()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package compactor
+package compact
 
 import "os"
 

@@ -1,4 +1,4 @@
-package compactor_test
+package compact_test
 
 import (
 	"testing"

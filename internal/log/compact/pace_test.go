@@ -1,11 +1,10 @@
-package compactor
+package compact
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -42,7 +41,7 @@ func TestMergingRests(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := Open(Options{
 				Log: &viewLog{s: state.Genesis(record.ID{1}, 0)}, Every: time.Second / 2,
-				Ranges: func() int { return ranges }, Packer: pack.Config{Backlog: 10},
+				Ranges: func() int { return ranges }, Policy: Policy{Backlog: 10},
 			})
 			time.Sleep(m.opt.Every + m.opt.Every/2) // one check
 			m.Close()

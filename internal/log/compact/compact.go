@@ -1,8 +1,10 @@
-// Package compactor makes packs. It reads the ranges that package pack has planned, writes them to
-// a temporary file in the order of the pack, verifies the result against its sources, stores it and
-// installs it (rule R8). It runs concurrently with the log, which never waits for it, and rests between
-// its steps unless too many ranges wait; a failed pack is tried again later.
-package compactor
+// Package compact makes packs: it merges commit objects and small packs, and compacts topics. Plans
+// (plan.go, plan_compaction.go) decide without I/O what is merged, and in which steps. A Merger reads
+// the planned ranges, writes them to a temporary file in the order of the pack, verifies the result
+// against its sources, stores it and installs it (rule R8). It runs concurrently with the log, which
+// never waits for it, and rests between its steps unless too many ranges wait; a failed pack is tried
+// again later.
+package compact
 
 import (
 	"bufio"
@@ -17,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -25,8 +26,8 @@ import (
 // filterBytes is how much of a range is filtered at a time, in whole batches, at least one.
 const filterBytes = 1 << 20
 
-// compact runs a pass that package pack has chosen, and reports whether any partition was finished.
-func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.State) (done bool, err error) {
+// compact runs a pass of ChooseCompaction, and reports whether any partition was finished.
+func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) (done bool, err error) {
 	begin := time.Now()
 	var reader record.Reader
 	for _, runs := range c.Dirty() {
@@ -59,7 +60,7 @@ func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.St
 	return true, nil
 }
 
-func (m *Merger) scan(ctx context.Context, c *pack.Compaction, runs []pack.Run, view *state.State, r *record.Reader) error {
+func (m *Merger) scan(ctx context.Context, c *Compaction, runs []Run, view *state.State, r *record.Reader) error {
 	src, err := m.read(ctx, runs, view)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (m *Merger) scan(ctx context.Context, c *pack.Compaction, runs []pack.Run, 
 }
 
 // read reads the ranges of runs into a temporary file.
-func (m *Merger) read(ctx context.Context, runs []pack.Run, view *state.State) (*output, error) {
+func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (*output, error) {
 	var ranges []*state.Range
 	for i := range runs {
 		for j := range runs[i].Ranges {
@@ -100,7 +101,7 @@ func (m *Merger) read(ctx context.Context, runs []pack.Run, view *state.State) (
 
 // rewrite filters runs and makes a pack of those that lost records. It returns the number of
 // dropped records.
-func (m *Merger) rewrite(ctx context.Context, c *pack.Compaction, runs []pack.Run, view *state.State) (dropped int, err error) {
+func (m *Merger) rewrite(ctx context.Context, c *Compaction, runs []Run, view *state.State) (dropped int, err error) {
 	src, err := m.read(ctx, runs, view)
 	if err != nil {
 		return 0, err
@@ -116,7 +117,7 @@ func (m *Merger) rewrite(ctx context.Context, c *pack.Compaction, runs []pack.Ru
 	if err != nil || plan == nil {
 		return 0, err
 	}
-	layout := pack.NewLayout(plan, view, m.opt.Log.NextPack())
+	layout := NewLayout(plan, view, m.opt.Log.NextPack())
 	p, err := m.withHead(ctx, f, filter.size, layout)
 	if err != nil {
 		return 0, fmt.Errorf("build %s: %w", layout.Key(), err)
@@ -133,7 +134,7 @@ func (m *Merger) rewrite(ctx context.Context, c *pack.Compaction, runs []pack.Ru
 }
 
 // withHead makes the pack of the batches in a file.
-func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *pack.Layout) (_ *output, err error) {
+func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *Layout) (_ *output, err error) {
 	p, err := m.newPack(ctx, len(l.Index), size)
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *
 // filtering writes the remaining records of runs to a file.
 type filtering struct {
 	merger *Merger
-	pass   *pack.Compaction
+	pass   *Compaction
 	view   *state.State
 	src    []byte // the unread rest
 	file   *os.File
@@ -169,8 +170,8 @@ type filtering struct {
 
 // all filters the runs and plans a pack of those that lost records. Only their batches stay in the
 // file, in order.
-func (f *filtering) all(runs []pack.Run) (*pack.Plan, error) {
-	out := make([][]pack.Filtered, len(runs))
+func (f *filtering) all(runs []Run) (*Plan, error) {
+	out := make([][]Filtered, len(runs))
 	for i := range runs {
 		before, begin := f.dropped, f.size
 		for j := range runs[i].Ranges {
@@ -195,7 +196,7 @@ func (f *filtering) all(runs []pack.Run) (*pack.Plan, error) {
 }
 
 // oneRange filters a range in portions.
-func (f *filtering) oneRange(run *pack.Run, r *state.Range) (left pack.Filtered, err error) {
+func (f *filtering) oneRange(run *Run, r *state.Range) (left Filtered, err error) {
 	src := f.src[:r.Len]
 	f.src = f.src[r.Len:]
 	dropped := 0

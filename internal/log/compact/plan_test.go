@@ -1,4 +1,4 @@
-package pack_test
+package compact_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -59,15 +59,15 @@ func (h *history) slot(recs []state.Record, sizes ...uint32) {
 }
 
 // merge makes and installs every pack that is due, and returns how many.
-func (h *history) merge(c pack.Config) (n int) {
+func (h *history) merge(c compact.Policy) (n int) {
 	h.t.Helper()
 	for n = range 1000 {
-		plan := pack.Choose(h.s.View(), c, h.now)
+		plan := compact.Choose(h.s.View(), c, h.now)
 		if plan == nil {
 			return n
 		}
 		h.packs++
-		l := pack.NewLayout(plan, h.s, h.packs)
+		l := compact.NewLayout(plan, h.s, h.packs)
 		l.Head.ObjectLen = uint64(plan.Bytes) + 1000
 		pos := uint32(1000)
 		for i := range l.Index {
@@ -95,7 +95,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 	for range 20 {
 		h.now += time.Hour.Microseconds()
 		h.slot(nil, 100, 61)
-		h.merge(pack.Config{Small: 2})
+		h.merge(compact.Policy{Small: 2})
 	}
 	for _, topic := range h.s.Topics() {
 		p := topic.Partitions.At(0)
@@ -111,8 +111,8 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 		}
 	}
 	h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{"cleanup-policy": "compact"}}})
-	pass := pack.ChooseCompaction(h.s.View(), pack.Config{}, h.now)
-	for _, portions := range [][][]pack.Run{pass.Dirty(), pass.Plans()} {
+	pass := compact.ChooseCompaction(h.s.View(), compact.Policy{}, h.now)
+	for _, portions := range [][][]compact.Run{pass.Dirty(), pass.Plans()} {
 		next := int64(0)
 		for _, runs := range portions {
 			for _, run := range runs {
@@ -134,7 +134,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 // (bytes / pack size).
 func TestYear(t *testing.T) {
 	const topics = 20
-	c := pack.Config{Target: 64 << 20}
+	c := compact.Policy{Target: 64 << 20}
 	h := newHistory(t, topics)
 	for hour := range sebtest.Runs(365, 60) * 24 {
 		h.now += time.Hour.Microseconds()
@@ -175,7 +175,7 @@ func TestLargeTopicGetsRangesOfItsOwn(t *testing.T) {
 		h.slot(nil, sizes...)
 	}
 	h.now += time.Hour.Microseconds()
-	if n := h.merge(pack.Config{Target: 100_000, Small: 2}); n < 3 || n > 5 {
+	if n := h.merge(compact.Policy{Target: 100_000, Small: 2}); n < 3 || n > 5 {
 		t.Fatalf("%d packs for 300 KB", n)
 	}
 	for i, topic := range h.s.Topics() {
@@ -188,16 +188,16 @@ func TestLargeTopicGetsRangesOfItsOwn(t *testing.T) {
 
 func TestNothingIsDue(t *testing.T) {
 	h := newHistory(t, 2)
-	if pack.Choose(h.s, pack.Config{}, h.now) != nil {
+	if compact.Choose(h.s, compact.Policy{}, h.now) != nil {
 		t.Error("an empty log is merged")
 	}
 	h.slot(nil, 100, 100)
 	h.slot(nil, 100, 100)
-	if pack.Choose(h.s, pack.Config{}, h.now) != nil {
+	if compact.Choose(h.s, compact.Policy{}, h.now) != nil {
 		t.Error("young objects are merged")
 	}
 	h.now += time.Hour.Microseconds()
-	if h.merge(pack.Config{}) != 1 || h.merge(pack.Config{}) != 0 {
+	if h.merge(compact.Policy{}) != 1 || h.merge(compact.Policy{}) != 0 {
 		t.Error("old objects are not merged once")
 	}
 }
@@ -206,11 +206,11 @@ func TestNothingIsDue(t *testing.T) {
 // old.
 func TestBusy(t *testing.T) {
 	h := newHistory(t, 2)
-	c := pack.Config{Target: 1000, Age: time.Hour, Backlog: 40, Busy: true}
+	c := compact.Policy{Target: 1000, Age: time.Hour, Backlog: 40, Busy: true}
 	for range 15 {
 		h.slot(nil, 400, 400)
 	}
-	check.Equalf(t, pack.Waiting(h.s, c), 30*400, "bytes wait")
+	check.Equalf(t, compact.Waiting(h.s, c), 30*400, "bytes wait")
 	check.Equalf(t, h.merge(c), 0, "packs while busy")
 	for range 5 {
 		h.slot(nil, 400, 400)
@@ -218,18 +218,18 @@ func TestBusy(t *testing.T) {
 	if n := h.merge(c); n == 0 {
 		t.Error("no pack with 40 waiting ranges")
 	}
-	left := pack.Waiting(h.s, c)
+	left := compact.Waiting(h.s, c)
 	if left == 0 || left >= 40*400 {
 		t.Errorf("%d bytes wait after merging the backlog", left)
 	}
 	h.now += time.Hour.Microseconds() + 1
-	if n := h.merge(c); n == 0 || pack.Waiting(h.s, c) >= left {
+	if n := h.merge(c); n == 0 || compact.Waiting(h.s, c) >= left {
 		t.Errorf("%d packs of old objects", n)
 	}
 	h.slot(nil, 400, 400)
 	h.slot(nil, 400, 400)
 	c.Busy = false
-	if n := h.merge(c); n == 0 || pack.Waiting(h.s, c) >= 1000 {
+	if n := h.merge(c); n == 0 || compact.Waiting(h.s, c) >= 1000 {
 		t.Errorf("%d packs when no longer busy", n)
 	}
 }
@@ -240,18 +240,18 @@ func TestFrugal(t *testing.T) {
 	h := newHistory(t, 1)
 	h.slot(nil, 100)
 	h.slot(nil, 100)
-	c := pack.Config{Age: time.Hour, Frugal: true}
+	c := compact.Policy{Age: time.Hour, Frugal: true}
 	h.now += 5 * time.Hour.Microseconds()
-	if pack.Choose(h.s, c, h.now) != nil {
+	if compact.Choose(h.s, c, h.now) != nil {
 		t.Error("objects of five hours are merged")
 	}
 	c.Purge.Below = 1
-	if pack.Choose(h.s, c, h.now) == nil {
+	if compact.Choose(h.s, c, h.now) == nil {
 		t.Error("a purge waits")
 	}
 	c.Purge.Below = 0
 	h.now += time.Hour.Microseconds() + 1
-	if pack.Choose(h.s, c, h.now) == nil {
+	if compact.Choose(h.s, c, h.now) == nil {
 		t.Error("objects of six hours are not merged")
 	}
 }
@@ -264,9 +264,9 @@ func TestDeadPackIsRewritten(t *testing.T) {
 		h.slot(nil, 10_000, 100)
 	}
 	h.now += time.Hour.Microseconds()
-	h.merge(pack.Config{Target: 50_000})
+	h.merge(compact.Policy{Target: 50_000})
 	h.slot([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{0, 1}, Offset: 10}})
-	h.merge(pack.Config{Target: 50_000})
+	h.merge(compact.Policy{Target: 50_000})
 	for _, id := range h.s.Packs() {
 		if p, _ := h.s.PackOf(id); p.Live > 0 && p.Live*2 < p.Size && p.Size > 5000 {
 			t.Errorf("pack %v holds %d bytes of %d", id, p.Live, p.Size)
@@ -282,9 +282,9 @@ func TestStaleInstallChangesNothing(t *testing.T) {
 		h.slot(nil, 1000)
 	}
 	h.now += time.Hour.Microseconds()
-	plan := pack.Choose(h.s.View(), pack.Config{}, h.now)
-	stale := pack.NewLayout(plan, h.s, 99)
-	h.merge(pack.Config{})
+	plan := compact.Choose(h.s.View(), compact.Policy{}, h.now)
+	stale := compact.NewLayout(plan, h.s, 99)
+	h.merge(compact.Policy{})
 	before := h.s.Topics()[0].Partitions.At(0).Ranges[0]
 	h.slot([]state.Record{{Kind: state.PackInstall, Pack: stale.Content()}})
 	if got := h.s.Topics()[0].Partitions.At(0).Ranges[0]; got != before {
@@ -303,8 +303,8 @@ func TestTrimmedSourcesStillMove(t *testing.T) {
 		h.slot(nil, 1000)
 	}
 	h.now += time.Hour.Microseconds()
-	plan := pack.Choose(h.s.View(), pack.Config{}, h.now)
-	l := pack.NewLayout(plan, h.s, 7)
+	plan := compact.Choose(h.s.View(), compact.Policy{}, h.now)
+	l := compact.NewLayout(plan, h.s, 7)
 	h.slot([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{0, 1}, Offset: 3}})
 	h.slot([]state.Record{{Kind: state.PackInstall, Pack: l.Content()}})
 	p := h.s.Topics()[0].Partitions.At(0)
@@ -319,7 +319,7 @@ func TestMergingEnds(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		topics := 1 + rng.IntN(5)
 		h := newHistory(t, topics)
-		c := pack.Config{Target: int64(1 + rng.IntN(100_000)), Small: 2 + rng.IntN(5)}
+		c := compact.Policy{Target: int64(1 + rng.IntN(100_000)), Small: 2 + rng.IntN(5)}
 		for range 60 {
 			sizes := make([]uint32, topics)
 			for i := range sizes {

@@ -1,4 +1,4 @@
-package compactor_test
+package compact_test
 
 import (
 	"fmt"
@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -137,7 +136,7 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 				"cleanup-policy": "compact", "delete-retention-time": "1ms",
 			}}))(t)
 		}
-		m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: cfg, Every: time.Hour})
+		m := compact.Open(compact.Options{Log: b, Store: store, TempDir: t.TempDir(), Policy: cfg, Every: time.Hour})
 		for range 5 {
 			l.write(t, b, 60)
 			others.write(t, b, 10)
@@ -152,7 +151,7 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 		}
 	}
 	others.check(t, b)
-	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: pack.Config{Age: 1, Small: 2}, Every: time.Hour})
+	m := compact.Open(compact.Options{Log: b, Store: store, TempDir: t.TempDir(), Policy: compact.Policy{Age: 1, Small: 2}, Every: time.Hour})
 	defer m.Close()
 	// The current records are compacted for the last time once as much was written again.
 	ends := [2]int{len(l.parts[0]), len(l.parts[1])}

@@ -1,6 +1,4 @@
-// Package pack decides what is merged into packs, and in which steps (rule R8): plan, build, store,
-// install. It does no I/O; its caller performs the steps and reports the results.
-package pack
+package compact
 
 import (
 	"bytes"
@@ -13,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Config decides when and how much is merged. A zero value means the default.
-type Config struct {
+// Policy decides when and how much is merged. A zero value means the default.
+type Policy struct {
 	// bytes of a pack; 64 MiB. A pack below three quarters of it is small and merged again
 	Target int64
 	Age    time.Duration // age at which even few commit objects are merged; 10 minutes
@@ -44,7 +42,7 @@ type Purge struct {
 	Below int64
 }
 
-func (c Config) withDefaults() Config {
+func (c Policy) withDefaults() Policy {
 	if c.Target <= 0 {
 		c.Target = 64 << 20
 	}
@@ -106,7 +104,7 @@ type Plan struct {
 // Choose plans the next pack from a committed state (a view); nil if none is due at now (µs). It
 // merges either commit objects, or whole packs that are small or mostly dead. Each plan thus leaves
 // fewer or smaller objects, so merging always ends.
-func Choose(s *state.State, c Config, now int64) *Plan {
+func Choose(s *state.State, c Policy, now int64) *Plan {
 	c = c.withDefaults()
 	f := survey(s, &c, now)
 	switch {
@@ -170,21 +168,21 @@ func Packs(s *state.State) map[state.PackID]string {
 }
 
 // Rewriting plans a pack with the remaining data of another one.
-func Rewriting(s *state.State, c Config, id state.PackID) *Plan {
+func Rewriting(s *state.State, c Policy, id state.PackID) *Plan {
 	c = c.withDefaults()
-	f := &found{config: &c}
+	f := &found{policy: &c}
 	return plan(collect(s, &c, func(r *state.Range) bool { return r.Pack && packOf(r) == id && f.wanted(r) }), 2*c.Target)
 }
 
 // Waiting is the size in bytes of the commit objects that may be merged.
-func Waiting(s *state.State, c Config) int64 {
+func Waiting(s *state.State, c Policy) int64 {
 	c = c.withDefaults()
 	return survey(s, &c, 0).slotBytes
 }
 
 // found is the objects that may be merged.
 type found struct {
-	config    *Config
+	policy    *Policy
 	slots     int // ranges in commit objects
 	slotBytes int64
 	old       bool // a commit object is old
@@ -199,8 +197,8 @@ type candidate struct {
 	dead bool
 }
 
-func survey(s *state.State, c *Config, now int64) *found {
-	f := &found{config: c}
+func survey(s *state.State, c *Policy, now int64) *found {
+	f := &found{policy: c}
 	seen := map[state.PackID]bool{}
 	for _, t := range s.Topics() {
 		for _, p := range t.Partitions.Written() {
@@ -223,7 +221,7 @@ func survey(s *state.State, c *Config, now int64) *found {
 }
 
 func (f *found) wanted(r *state.Range) bool {
-	return f.config.Skip == nil || !f.config.Skip(r.Source())
+	return f.policy.Skip == nil || !f.policy.Skip(r.Source())
 }
 
 // pack records a pack that is small or mostly dead, once.
@@ -237,13 +235,13 @@ func (f *found) pack(s *state.State, id state.PackID, seen map[state.PackID]bool
 	if dead {
 		f.dead++
 	}
-	if dead || p.Size*4 < f.config.Target*3 {
+	if dead || p.Size*4 < f.policy.Target*3 {
 		f.small = append(f.small, candidate{id, p.Live, dead})
 	}
 }
 
 // choosePacks chooses mostly dead packs, then the smallest, up to the size of a pack but at least
-// two. Without dead packs it waits for Config.Small packs.
+// two. Without dead packs it waits for Policy.Small packs.
 func (f *found) choosePacks() map[state.PackID]bool {
 	sorting.Sort(f.small, func(a, b candidate) int {
 		if a.dead != b.dead {
@@ -256,7 +254,7 @@ func (f *found) choosePacks() map[state.PackID]bool {
 	})
 	chosen, size := map[state.PackID]bool{}, int64(0)
 	for _, c := range f.small {
-		if !c.dead && len(f.small) < f.config.Small || len(chosen) >= 2 && size+c.live > f.config.Target {
+		if !c.dead && len(f.small) < f.policy.Small || len(chosen) >= 2 && size+c.live > f.policy.Target {
 			break
 		}
 		chosen[c.id] = true
@@ -266,7 +264,7 @@ func (f *found) choosePacks() map[state.PackID]bool {
 }
 
 // collect lists the runs of wanted ranges, each at most as large as a pack.
-func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
+func collect(s *state.State, c *Policy, wanted func(*state.Range) bool) []Run {
 	var runs []Run
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {

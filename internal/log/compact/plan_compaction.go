@@ -1,4 +1,4 @@
-package pack
+package compact
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 // ranges in packs take part, so the newest part of the log is unchanged. Records without a key
 // stay.
 type Compaction struct {
-	config Config
+	policy Policy
 	time   int64
 	parts  []*compacting
 	keys   map[keyHash]int64 // newest offset of keys between clean and to
@@ -48,8 +48,8 @@ type compacting struct {
 // ChooseCompaction plans a pass over partitions of a committed state (a view); nil if none is due
 // at now (µs). A partition is due when its uncompacted part is as large as its compacted part, or
 // when the retention of tombstones is over.
-func ChooseCompaction(s *state.State, c Config, now int64) *Compaction {
-	p := &Compaction{config: c.withDefaults(), time: now, keys: map[keyHash]int64{}}
+func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
+	p := &Compaction{policy: c.withDefaults(), time: now, keys: map[keyHash]int64{}}
 	size := int64(0)
 	for _, t := range s.Topics() {
 		if !strings.HasPrefix(t.Settings["cleanup-policy"], "compact") {
@@ -58,8 +58,8 @@ func ChooseCompaction(s *state.State, c Config, now int64) *Compaction {
 		settings := state.Resolve(t.Settings)
 		for i, part := range t.Partitions.Written() {
 			k := &compacting{topic: t.ID, partition: uint32(i)}
-			n, due := k.due(part, &settings, &p.config, now)
-			if !due || size > 0 && size+n > p.config.Target {
+			n, due := k.due(part, &settings, &p.policy, now)
+			if !due || size > 0 && size+n > p.policy.Target {
 				continue
 			}
 			size += n
@@ -79,7 +79,7 @@ func ChooseCompaction(s *state.State, c Config, now int64) *Compaction {
 }
 
 // due reports whether a partition is due, and how many bytes its pass reads.
-func (k *compacting) due(p *state.Partition, s *state.Settings, c *Config, now int64) (size int64, due bool) {
+func (k *compacting) due(p *state.Partition, s *state.Settings, c *Policy, now int64) (size int64, due bool) {
 	newest := now - s.MinCompactionLag.Microseconds()
 	k.clean = max(p.Clean, p.Start)
 	end, cleanBytes, dirtyBytes := p.Start, int64(0), int64(0)
@@ -134,7 +134,7 @@ func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]R
 				open = false
 				continue
 			}
-			if size > 0 && size+int64(r.Len) > c.config.Target {
+			if size > 0 && size+int64(r.Len) > c.policy.Target {
 				all, now, size, open = append(all, now), nil, 0, false
 			}
 			if !open || !now[len(now)-1].room(r) {
@@ -166,7 +166,7 @@ func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
 			continue
 		}
 		h := k.hash(rec.Key)
-		if _, known := c.keys[h]; !known && len(c.keys) >= c.config.KeysMax {
+		if _, known := c.keys[h]; !known && len(c.keys) >= c.policy.KeysMax {
 			k.to = rec.Offset // the memory limit; the next pass continues here
 			return nil
 		}

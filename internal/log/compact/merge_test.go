@@ -1,4 +1,4 @@
-package compactor_test
+package compact_test
 
 import (
 	"context"
@@ -12,9 +12,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -23,7 +22,7 @@ import (
 )
 
 // config merges early: packs of 64 KiB, at once.
-var config = pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}
+var config = compact.Policy{Target: 64 << 10, Age: time.Microsecond, Small: 3}
 
 func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
 	t.Helper()
@@ -35,8 +34,8 @@ func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
 	return b
 }
 
-func newMerger(t *testing.T, b *broker.Broker, store objstore.Store) *compactor.Merger {
-	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: config, Every: time.Hour, Checksums: true})
+func newMerger(t *testing.T, b *broker.Broker, store objstore.Store) *compact.Merger {
+	m := compact.Open(compact.Options{Log: b, Store: store, TempDir: t.TempDir(), Policy: config, Every: time.Hour, Checksums: true})
 	t.Cleanup(m.Close)
 	return m
 }
@@ -77,7 +76,7 @@ func (w written) check(t *testing.T, b *broker.Broker) {
 	}
 }
 
-func mergeAll(t *testing.T, m *compactor.Merger) (n int) {
+func mergeAll(t *testing.T, m *compact.Merger) (n int) {
 	t.Helper()
 	for range 1000 {
 		made := must.Get(m.Once(t.Context()))(t)

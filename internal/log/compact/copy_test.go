@@ -1,4 +1,4 @@
-package compactor
+package compact
 
 import (
 	"bytes"

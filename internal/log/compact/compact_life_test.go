@@ -1,4 +1,4 @@
-package compactor_test
+package compact_test
 
 import (
 	"bytes"
@@ -19,9 +19,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -87,7 +86,7 @@ func seedOf(t *testing.T) uint64 {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("repeat: SEB_TEST_SEED=%d go test ./internal/log/compactor -run '%s'", seed, t.Name())
+	t.Logf("repeat: SEB_TEST_SEED=%d go test ./internal/log/compact -run '%s'", seed, t.Name())
 	return seed
 }
 
@@ -424,7 +423,7 @@ func (s *between) Put(ctx context.Context, key string, body objstore.Body) error
 	return err
 }
 
-var lifeConfig = pack.Config{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
+var lifeConfig = compact.Policy{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
 
 // pass merges and compacts with random operations between the requests, including closing the
 // merger, killing the broker and copying the bucket.
@@ -433,7 +432,7 @@ func (l *life) pass() {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	defer cancel()
 	disturbed := false
-	m := compactor.Open(compactor.Options{Log: l.b, Every: time.Hour, TempDir: l.t.TempDir(), Packer: lifeConfig, Metrics: l.met, Store: &between{l.store, func() {
+	m := compact.Open(compact.Options{Log: l.b, Every: time.Hour, TempDir: l.t.TempDir(), Policy: lifeConfig, Metrics: l.met, Store: &between{l.store, func() {
 		if l.dead || l.rng.IntN(12) > 0 {
 			return
 		}
@@ -472,7 +471,7 @@ func (l *life) pass() {
 // end makes all topics compacted and waits until their current records are compacted.
 func (l *life) end() {
 	l.t.Helper()
-	m := compactor.Open(compactor.Options{Log: l.b, Store: l.store, TempDir: l.t.TempDir(), Packer: lifeConfig, Every: time.Hour})
+	m := compact.Open(compact.Options{Log: l.b, Store: l.store, TempDir: l.t.TempDir(), Policy: lifeConfig, Every: time.Hour})
 	defer m.Close()
 	ends := map[*lifeTopic][2]int64{}
 	for _, topic := range l.topics {
@@ -553,8 +552,8 @@ func TestLifeWithRunningMerger(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, store)
-			merger := func() *compactor.Merger {
-				return compactor.Open(compactor.Options{Log: l.b, Store: store, TempDir: t.TempDir(), Packer: lifeConfig, Metrics: l.met, Every: time.Millisecond})
+			merger := func() *compact.Merger {
+				return compact.Open(compact.Options{Log: l.b, Store: store, TempDir: t.TempDir(), Policy: lifeConfig, Metrics: l.met, Every: time.Millisecond})
 			}
 			m := merger()
 			defer func() { m.Close() }()

@@ -1,4 +1,4 @@
-package compactor
+package compact
 
 import (
 	"bufio"
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/sorting"
@@ -62,7 +61,7 @@ type piece struct {
 
 // build writes the pack and verifies all of it against its sources: checksums, offsets, record
 // counts.
-func (m *Merger) build(ctx context.Context, l *pack.Layout, view *state.State) (_ *output, err error) {
+func (m *Merger) build(ctx context.Context, l *Layout, view *state.State) (_ *output, err error) {
 	sources := l.Sources()
 	p, err := m.newPack(ctx, len(l.Index), sizeOf(sources))
 	if err != nil {
@@ -159,7 +158,7 @@ func (p *output) mapFile() (err error) {
 }
 
 // seal writes head and index before the batches, and verifies the whole object.
-func (p *output) seal(l *pack.Layout, pace *pace) error {
+func (p *output) seal(l *Layout, pace *pace) error {
 	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)

@@ -1,4 +1,4 @@
-package compactor_test
+package compact_test
 
 import (
 	"fmt"
@@ -8,8 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -35,7 +34,7 @@ func BenchmarkCompaction(b *testing.B) {
 			}
 			brokertest.Produce(b, br, "t", 0, recs...)
 		}
-		m := compactor.Open(compactor.Options{Log: br, Store: store, TempDir: b.TempDir(), Packer: pack.Config{Age: time.Microsecond}, Every: time.Hour})
+		m := compact.Open(compact.Options{Log: br, Store: store, TempDir: b.TempDir(), Policy: compact.Policy{Age: time.Microsecond}, Every: time.Hour})
 		if _, err := m.Once(b.Context()); err != nil {
 			b.Fatal(err)
 		}
