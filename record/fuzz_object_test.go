@@ -138,17 +138,4 @@ func TestClaimsOfObjectsAreNotBelieved(t *testing.T) {
 			}
 		}
 	}
-	for _, magic := range []string{Magic, MagicOffsets} {
-		b := make([]byte, 40)
-		copy(b, magic)
-		le.PutUint16(b[versionPos:], version1)
-		le.PutUint32(b[14:], 16<<20)
-		sebtest.Allocates(t, sebtest.DecoderBound(b), nil, func() {
-			_, err := DecodeV1(b, 0)
-			_, err2 := DecodeOffsetsV1(b)
-			if !errors.Is(err, ErrCorrupt) || !errors.Is(err2, ErrCorrupt) {
-				t.Errorf("%s: %v, %v", magic, err, err2)
-			}
-		})
-	}
 }

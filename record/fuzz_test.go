@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math"
 	"os"
@@ -29,9 +30,9 @@ func seed(f *testing.F, prefix string) {
 		var digits strings.Builder
 		for line := range strings.Lines(string(text)) {
 			line, _, _ = strings.Cut(line, "#")
-			digits.WriteString(line)
+			digits.WriteString(strings.Join(strings.Fields(line), ""))
 		}
-		f.Add(unhex(f, digits.String()))
+		f.Add(must.Get(hex.DecodeString(digits.String()))(f))
 	}
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0xff}, 300))

@@ -85,27 +85,3 @@ func TestGoldenObjects(t *testing.T) {
 		})
 	}
 }
-
-func TestGoldenVersion1(t *testing.T) {
-	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), {}, []byte("C")}
-	for _, gz := range []bool{false, true} {
-		var made bytes.Buffer
-		must.NoError(t, EncodeV1(&made, 1_700_000_000_000_123, values, gz))
-		name := map[bool]string{false: "record_batch-v1", true: "record_batch-v1-gzip"}[gz]
-		b := golden(t, name, made.Bytes())
-		if !gz && !bytes.Equal(b, made.Bytes()) {
-			t.Errorf("EncodeV1 makes %x", made.Bytes())
-		}
-		f := must.Get(DecodeV1(b, 0))(t)
-		if diff := cmp.Diff([]string{"AAA", "BBBBB", "", "C"}, valuesV1(f)); diff != "" || f.Time != 1_700_000_000_000_123 {
-			t.Errorf("%s: %d, %s", name, f.Time, diff)
-		}
-	}
-	offsets := OffsetsV1{Time: 1_700_000_000_000_123, Offsets: []uint64{0, 3, 1 << 40}}
-	made := EncodeOffsetsV1(nil, offsets)
-	b := golden(t, "offsets-v1", made)
-	f, err := DecodeOffsetsV1(b)
-	if err != nil || !bytes.Equal(b, made) || !cmp.Equal(offsets, f) {
-		t.Errorf("%+v, %v", f, err)
-	}
-}

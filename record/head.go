@@ -46,8 +46,6 @@ const (
 
 	// Magic starts batch files of version 1 and objects of version 2.
 	Magic = "seb!"
-	// MagicOffsets starts offsets files of version 1.
-	MagicOffsets = "seb@"
 
 	versionPos = 4
 	version1   = 1

@@ -183,10 +183,6 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	head := Head{Kind: KindData, ObjectLen: 40 << 20, StateLen: 16 << 20, IndexCount: 100_000}
-	v1 := unhex(t, fileV1)
-	binary.LittleEndian.PutUint32(v1[14:], 4<<20)
-	offsetsFile := unhex(t, offsetsV1)
-	binary.LittleEndian.PutUint32(offsetsFile[14:], 2<<20)
 	claim := func(codec Compression, b string) []byte {
 		return kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.Records, kb.Attributes = []byte(b), int16(codec) })
 	}
@@ -196,11 +192,6 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 	}
 	for name, parse := range map[string]func() error{
 		"object": func() error { _, err := DecodeObject(head.Encode(nil)); return err },
-		"version 1": func() error {
-			_, err := DecodeV1(v1, 0)
-			return err
-		},
-		"offsets": func() error { _, err := DecodeOffsetsV1(offsetsFile); return err },
 		"records": func() error {
 			return verify(kmsgEncode(twoRecords, func(kb *kmsg.RecordBatch) { kb.NumRecords, kb.LastOffsetDelta = 16<<20, 16<<20-1 }))
 		},

@@ -4,10 +4,9 @@
 // A batch (Batch) is the unit of storage. A batch of a Kafka client is checked (Check) and stored
 // unchanged. Other batches are made here: by Append from records, or by a Frame directly from a
 // socket. A Reader reads stored batches. An object of version 2 (Head, EncodeObject, DecodeObject)
-// contains batches of many partitions. A file of version 1 (EncodeV1, DecodeV1) is the older
-// layout, for import and export. FORMAT.md draws every layout.
+// contains batches of many partitions. FORMAT.md draws every layout.
 //
-// Only Frame.ReadFrom and EncodeV1 do I/O. Functions keep no buffer of the caller unless their
+// Only Frame.ReadFrom does I/O. Functions keep no buffer of the caller unless their
 // comment says so. They may be called concurrently on different buffers; use a Reader or Frame from
 // one goroutine.
 package record

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -228,7 +229,7 @@ func TestInspect(t *testing.T) {
 	p.inspectRegistration()
 
 	f := must.Get(os.Create(filepath.Join(p.dir, "000000000000.record_batch")))(t)
-	must.NoError(t, record.EncodeV1(f, 1, [][]byte{[]byte("old"), []byte("records")}, true))
+	must.NoError(t, v1.Encode(f, 1, [][]byte{[]byte("old"), []byte("records")}, true))
 	must.NoError(t, f.Close())
 	if got := p.must("inspect", "000000000000.record_batch", "-a", "-b", "4"); !strings.Contains(got, "2 records") || !strings.Contains(got, `"reco" [+3 bytes]`) {
 		t.Errorf("version 1: %s", got)

@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
+	"github.com/sebbroker/seb/internal/v1"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -151,7 +152,7 @@ func (d *dump) object(name string, b []byte) error {
 		return snapshot.Print(d.w, &n, b)
 	case bytes.HasPrefix(b, []byte(link.Magic)):
 		return d.registration(b)
-	case bytes.HasPrefix(b, []byte(record.MagicOffsets)):
+	case bytes.HasPrefix(b, []byte(v1.MagicOffsets)):
 		return d.offsetsV1(b)
 	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):
 		return d.fileV1(b)
@@ -275,7 +276,7 @@ func (d *dump) batches(b []byte) error {
 }
 
 func (d *dump) fileV1(b []byte) error {
-	f, err := record.DecodeV1(b, 0)
+	f, err := v1.Decode(b, 0)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (d *dump) fileV1(b []byte) error {
 }
 
 func (d *dump) offsetsV1(b []byte) error {
-	f, err := record.DecodeOffsetsV1(b)
+	f, err := v1.DecodeOffsets(b)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package v1 copies topics between buckets of the original program (version 1) and a broker, over the
-// broker's HTTP API.
+// broker's HTTP API, and reads and writes the files of those buckets (FORMAT.md).
 package v1
 
 import "fmt"

@@ -310,7 +310,7 @@ func (o *oldTopic) seek(ctx context.Context, offset int64) (int64, error) {
 }
 
 // next reads the next file; io.EOF after the last.
-func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
+func (o *oldTopic) next(ctx context.Context) (*BatchFile, error) {
 	for o.at < len(o.list.Files) {
 		f := o.list.Files[o.at]
 		name := Name(o.topic, f.First)

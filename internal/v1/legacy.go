@@ -4,7 +4,7 @@
 //	<topic>/%012d.record_batch          number: offset of the first record
 //	<topic>/offsets_%012d.offsets       number: records before it
 //
-// Package record defines the layouts of the files.
+// FORMAT.md draws the layouts of the files.
 
 package v1
 
@@ -127,12 +127,12 @@ func (l *Listing) add(topic string, e objstore.Entry) {
 
 // Read reads and decodes a batch file. Errors: record.ErrCorrupt for a damaged file,
 // objstore.ErrNotFound for a missing one.
-func Read(ctx context.Context, store objstore.Store, topic string, first int64) (*record.FileV1, error) {
+func Read(ctx context.Context, store objstore.Store, topic string, first int64) (*BatchFile, error) {
 	b, err := readAll(ctx, store, Name(topic, first))
 	if err != nil {
 		return nil, err
 	}
-	return record.DecodeV1(b, 0)
+	return Decode(b, 0)
 }
 
 // ReadOffsets reads an offsets file: the offset of the first record of every batch file at the time
@@ -142,7 +142,7 @@ func ReadOffsets(ctx context.Context, store objstore.Store, key string) ([]uint6
 	if err != nil {
 		return nil, err
 	}
-	f, err := record.DecodeOffsetsV1(b)
+	f, err := DecodeOffsets(b)
 	return f.Offsets, err
 }
 
@@ -153,7 +153,7 @@ var ErrDiffers = errors.New("a file with this name exists and has other records"
 // file with the same bytes is accepted; any other is ErrDiffers.
 func Write(ctx context.Context, store objstore.Store, key string, f Batch) error {
 	var b bytes.Buffer
-	if err := record.EncodeV1(&b, f.TimeMicros, f.Values, f.Gzipped); err != nil {
+	if err := Encode(&b, f.TimeMicros, f.Values, f.Gzipped); err != nil {
 		return err
 	}
 	err := objstore.Retry(ctx, retryPause, func() error { return store.Put(ctx, key, objstore.NewBody(b.Bytes())) })

@@ -1,4 +1,4 @@
-package record
+package v1_test
 
 import (
 	"bytes"
@@ -8,11 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sebbroker/seb/internal/v1"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-func sameV1(a, b *FileV1) bool {
+func same(a, b *v1.BatchFile) bool {
 	if a.Time != b.Time || a.Len() != b.Len() {
 		return false
 	}
@@ -24,7 +26,7 @@ func sameV1(a, b *FileV1) bool {
 	return true
 }
 
-func bytesV1(f *FileV1) [][]byte {
+func valuesOf(f *v1.BatchFile) [][]byte {
 	values := make([][]byte, f.Len())
 	for i := range values {
 		values[i] = f.Value(i)
@@ -32,38 +34,41 @@ func bytesV1(f *FileV1) [][]byte {
 	return values
 }
 
-func v1Fault(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) }
+func refused(err error) bool {
+	return errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrTooLarge)
+}
 
-func FuzzDecodeV1(f *testing.F) {
-	seed(f, "record_batch-v1")
+func FuzzDecode(f *testing.F) {
+	f.Add(golden(f, "record_batch"))
+	f.Add(golden(f, "record_batch-gzip"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var file *FileV1
+		var file *v1.BatchFile
 		var err error
-		decode := func() { file, err = DecodeV1(b, 1<<20) }
+		decode := func() { file, err = v1.Decode(b, 1<<20) }
 		if len(b) < 2 || b[0] != 0x1f {
 			sebtest.Allocates(t, sebtest.DecoderBound(b), b, decode)
 		} else {
 			decode()
 		}
 		if err != nil {
-			if !v1Fault(err) {
+			if !refused(err) {
 				t.Fatal(err)
 			}
 			return
 		}
-		values := bytesV1(file)
+		values := valuesOf(file)
 		var out bytes.Buffer
-		must.NoError(t, EncodeV1(&out, file.Time, values, false))
-		if again, err := DecodeV1(out.Bytes(), 0); err != nil || !sameV1(again, file) {
+		must.NoError(t, v1.Encode(&out, file.Time, values, false))
+		if again, err := v1.Decode(out.Bytes(), 0); err != nil || !same(again, file) {
 			t.Fatalf("comes back as %+v, %v", again, err)
 		}
 	})
 }
 
-// FuzzEncodeV1: an encoded file decodes to the same, plain and gzipped. A flipped bit of a gzipped
+// FuzzEncode: an encoded file decodes to the same, plain and gzipped. A flipped bit of a gzipped
 // file is an error, unless it is in gzip's own fields (time, system, name). A plain file has no
 // checksum.
-func FuzzEncodeV1(f *testing.F) {
+func FuzzEncode(f *testing.F) {
 	f.Add(int64(7), []byte("abcdefghij"), []byte{0, 3, 9}, uint16(99))
 	f.Add(int64(-1), []byte{}, []byte{0, 0}, uint16(0))
 	f.Fuzz(func(t *testing.T, micros int64, data, cuts []byte, bit uint16) {
@@ -73,39 +78,39 @@ func FuzzEncodeV1(f *testing.F) {
 			values, data = append(values, data[:n]), data[n:]
 		}
 		var plain, gzipped bytes.Buffer
-		must.NoError(t, EncodeV1(&plain, micros, values, false))
-		file, err := DecodeV1(plain.Bytes(), 0)
-		if err != nil || file.Time != micros || !slices.EqualFunc(bytesV1(file), values, bytes.Equal) {
+		must.NoError(t, v1.Encode(&plain, micros, values, false))
+		file, err := v1.Decode(plain.Bytes(), 0)
+		if err != nil || file.Time != micros || !slices.EqualFunc(valuesOf(file), values, bytes.Equal) {
 			t.Fatalf("%q comes back as %+v, %v", values, file, err)
 		}
 		if micros&7 != 7 {
 			return // a gzip writer takes a megabyte
 		}
-		must.NoError(t, EncodeV1(&gzipped, micros, values, true))
+		must.NoError(t, v1.Encode(&gzipped, micros, values, true))
 		z := gzipped.Bytes()
-		if again, err := DecodeV1(z, 0); err != nil || !sameV1(again, file) {
+		if again, err := v1.Decode(z, 0); err != nil || !same(again, file) {
 			t.Fatalf("%q comes back as %+v, %v", values, again, err)
 		}
 		z[int(bit/8)%len(z)] ^= 1 << (bit % 8)
-		if bad, err := DecodeV1(z, 1<<20); err == nil && !sameV1(bad, file) || err != nil && !v1Fault(err) {
+		if bad, err := v1.Decode(z, 1<<20); err == nil && !same(bad, file) || err != nil && !refused(err) {
 			t.Fatalf("bit %d flipped: %+v, %v", bit, bad, err)
 		}
 	})
 }
 
-func FuzzDecodeOffsetsV1(f *testing.F) {
-	seed(f, "offsets-v1")
+func FuzzDecodeOffsets(f *testing.F) {
+	f.Add(golden(f, "offsets"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var file OffsetsV1
+		var file v1.OffsetsFile
 		var err error
-		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { file, err = DecodeOffsetsV1(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { file, err = v1.DecodeOffsets(b) })
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, record.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return
 		}
-		again, err := DecodeOffsetsV1(EncodeOffsetsV1(nil, file))
+		again, err := v1.DecodeOffsets(v1.EncodeOffsets(nil, file))
 		if err != nil || again.Time != file.Time || !slices.Equal(again.Offsets, file.Offsets) {
 			t.Fatal(cmp.Diff(again, file), err)
 		}
