@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 )
 
 // newForwarder returns the forwarder of requests to the leader, or nil without Options.Cluster.

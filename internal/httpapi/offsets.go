@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/problem"
 )
 
 // offsetsBodyMax bounds the body of PUT /offsets. decodedTimes bounds the decoded size as a

@@ -69,7 +69,7 @@ var levels = map[string]int{
 	"driplang/story":   2,
 
 	"api":                       -1,
-	"internal/problem":          0,
+	"internal/httpapi/problem":  0,
 	"record":                    0,
 	"webhook":                   0,
 	"internal/objstore":         0,
@@ -144,6 +144,7 @@ var onlyFrom = map[string][]string{
 	"internal/httpapi":          {"internal/server", "cmd/seb", ""},
 	"internal/httpapi/httpconn": {"internal/httpapi", "internal/httpapi/forward"},
 	"internal/httpapi/forward":  {"internal/httpapi"},
+	"internal/httpapi/problem":  {"internal/httpapi", "internal/httpapi/encoding", "internal/httpapi/forward", "internal/httpapi/httpconn"},
 	"internal/kafka":            {"internal/server", "cmd/seb"},
 	"internal/riemann":          {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server", ""},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 )
 
 // jsonText scans JSON (RFC 8259) in a buffer that it may modify. It unescapes strings in place, so

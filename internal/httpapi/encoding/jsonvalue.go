@@ -2,7 +2,7 @@ package encoding
 
 import (
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 )
 
 // value checks and skips any value. depth is the nesting of objects and arrays, including this

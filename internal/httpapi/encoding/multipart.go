@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 )
 
 const (

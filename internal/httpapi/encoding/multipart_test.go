@@ -17,7 +17,7 @@ import (
 	"testing/iotest"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 )
 
 // Sizes parses a JSON array of record lengths, such as [3,4], incrementally. It accepts what

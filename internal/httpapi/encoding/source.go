@@ -8,8 +8,8 @@ import (
 	"bytes"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/record"
 )
 

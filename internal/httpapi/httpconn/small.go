@@ -10,8 +10,8 @@ import (
 	"os"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/httpapi/problem"
 	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/problem"
 )
 
 // ReadFault returns the answer to an error of reading a body.
