@@ -17,7 +17,6 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -50,7 +49,7 @@ type RangesOptions struct {
 // Reader reads ranges. Its methods may be called concurrently.
 type Reader struct {
 	opt         RangesOptions
-	index       *segments.Index
+	index       *Segments
 	flights     flights
 	gets, bytes *metrics.Counter // requests to the store, and their bytes
 }
@@ -61,7 +60,7 @@ func OpenRanges(o RangesOptions) *Reader {
 		o.Elsewhere = func() bool { return false }
 	}
 	r := &Reader{
-		opt: o, index: segments.New(segmentsMax),
+		opt: o, index: NewSegments(segmentsMax),
 		gets:  o.Metrics.GetOrCreateCounter(`seb_broker_store_reads_total`),
 		bytes: o.Metrics.GetOrCreateCounter(`seb_broker_store_read_bytes_total`),
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/pause"
@@ -119,7 +118,7 @@ func (r *Reader) timeout(ctx context.Context, n int64) (context.Context, context
 // readBlocks reads from a known start of a batch until it has the batch that holds the wanted
 // offset, and what follows. That is mostly one request, because readers continue where they
 // stopped. body, if not nil, supplies the first least bytes.
-func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segments.Segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
+func (r *Reader) readBlocks(ctx context.Context, p *Piece, near Segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
 	v := verifier{Piece: p, pos: near.Pos, base: near.Base}
 	for skip := int64(2 * BlockMin); ; skip = min(2*skip, skipMax) {
 		mem, err := r.block(ctx, &v, body, least)

@@ -3,18 +3,18 @@ package broker_test
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/broker/segments"
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // TestIndexIsBounded: the index evicts whole ranges, the oldest first, and keeps the others.
 func TestIndexIsBounded(t *testing.T) {
-	x := segments.New(10)
+	x := broker.NewSegments(10)
 	key := func(slot int) state.Source { return state.Source{Epoch: 1, Slot: uint64(slot), Pos: 200} }
 	for slot := range 8 {
-		var all []segments.Segment
+		var all []broker.Segment
 		for i := range int64(3) {
-			all = append(all, segments.Segment{Pos: 100 * i, Size: 100, Base: 5 * i, End: 5*i + 5})
+			all = append(all, broker.Segment{Pos: 100 * i, Size: 100, Base: 5 * i, End: 5*i + 5})
 		}
 		x.Add(key(slot), all)
 		x.Add(key(slot), all) // known already
@@ -30,11 +30,11 @@ func TestIndexIsBounded(t *testing.T) {
 // TestIndexWithGaps: segments before an offset tell where reading begins. With a gap after the
 // offset, find returns no segments, because it cannot know what is wanted there.
 func TestIndexWithGaps(t *testing.T) {
-	x := segments.New(10)
+	x := broker.NewSegments(10)
 	at := state.Source{Slot: 1}
-	x.Add(at, []segments.Segment{{Pos: 0, Size: 100, Base: 0, End: 5}, {Pos: 100, Size: 100, Base: 5, End: 10}})
-	x.Add(at, []segments.Segment{{Pos: 300, Size: 100, Base: 15, End: 20}})
-	x.Add(at, []segments.Segment{{Pos: 150, Size: 200, Base: 7, End: 17}}) // overlaps two
+	x.Add(at, []broker.Segment{{Pos: 0, Size: 100, Base: 0, End: 5}, {Pos: 100, Size: 100, Base: 5, End: 10}})
+	x.Add(at, []broker.Segment{{Pos: 300, Size: 100, Base: 15, End: 20}})
+	x.Add(at, []broker.Segment{{Pos: 150, Size: 200, Base: 7, End: 17}}) // overlaps two
 	for _, c := range []struct {
 		offset, max int64
 		known       int

@@ -3,7 +3,6 @@ package broker
 import (
 	"encoding/binary"
 
-	"github.com/sebbroker/seb/internal/broker/segments"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -15,7 +14,7 @@ type verifier struct {
 	base int64 // its offset
 	// need is the size of the next batch if the buffer ended inside it.
 	need     int64
-	segments []segments.Segment // verified by the last call
+	segments []Segment // verified by the last call
 }
 
 // verify checks the whole batches in buf, which begins at v.pos. It checks their checksums, and
@@ -128,5 +127,5 @@ func (v *verifier) remember(size, span int64) {
 		v.segments[n-1].End += span
 		return
 	}
-	v.segments = append(v.segments, segments.Segment{Pos: v.pos, Size: size, Base: v.base, End: v.base + span})
+	v.segments = append(v.segments, Segment{Pos: v.pos, Size: size, Base: v.base, End: v.base + span})
 }

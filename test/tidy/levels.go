@@ -43,7 +43,6 @@ var levels = map[string]int{
 	"internal/log/core":         2,
 	"internal/cluster":          2,
 	"internal/group":            2,
-	"internal/broker/segments":  2,
 	"internal/httpapi/httpconn": 2,
 	"internal/httpapi/forward":  3,
 	"internal/framed":           2,
@@ -149,7 +148,6 @@ var onlyFrom = map[string][]string{
 	"internal/riemann":          {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server", ""},
 	"internal/kafka/wire":       {"internal/kafka"},
-	"internal/broker/segments":  {"internal/broker"},
 }
 
 // banned are imports that production code avoids: templates look up methods by name, which keeps

@@ -1,5 +1,4 @@
-// Package segments is an index of verified parts of ranges of the log.
-package segments
+package broker
 
 import (
 	"container/list"
@@ -15,10 +14,10 @@ type Segment struct {
 	Base, End int64 // offsets
 }
 
-// Index records which parts of ranges were read and verified, and so where batches begin in
+// Segments records which parts of ranges were read and verified, and so where batches begin in
 // them. Entries never become stale, because objects never change. Over its limit it evicts the
 // ranges that were added first.
-type Index struct {
+type Segments struct {
 	max int
 
 	mu     sync.Mutex // guards the fields below
@@ -32,15 +31,15 @@ type indexed struct {
 	segments []Segment // ascending, none overlaps another
 }
 
-// New returns an index with a limit, in segments.
-func New(max int) *Index {
-	return &Index{max: max, ranges: map[state.Source]*indexed{}}
+// NewSegments returns an index with a limit, in segments.
+func NewSegments(max int) *Segments {
+	return &Segments{max: max, ranges: map[state.Source]*indexed{}}
 }
 
 // Find returns the adjacent verified segments from the one that holds offset on, until max bytes
 // are reached or the range ends at end. It returns none if one of them is not known. near is then
 // the known start of a batch at or before offset, where reading begins.
-func (x *Index) Find(key state.Source, base, end, offset, max int64) (known []Segment, near Segment) {
+func (x *Segments) Find(key state.Source, base, end, offset, max int64) (known []Segment, near Segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	near = Segment{Base: base, End: base}
@@ -80,7 +79,7 @@ func (x *Index) Find(key state.Source, base, end, offset, max int64) (known []Se
 }
 
 // Add records verified segments, except those that overlap known ones.
-func (x *Index) Add(key state.Source, segments []Segment) {
+func (x *Segments) Add(key state.Source, segments []Segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.ranges[key]
