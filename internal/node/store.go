@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/filelock"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
@@ -207,9 +206,9 @@ func openFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data folder %s (--data-dir): %w", dir, err)
 	}
-	if err := filelock.Lock(lock); err != nil {
+	if err := objstore.LockFile(lock); err != nil {
 		_ = lock.Close()
-		if errors.Is(err, filelock.ErrInUse) {
+		if errors.Is(err, objstore.ErrFileInUse) {
 			err = ErrFolderInUse
 		}
 		return nil, fmt.Errorf("data folder %s (--data-dir): %w", dir, err)
@@ -226,7 +225,7 @@ func (f *folder) close() error {
 		return nil
 	}
 	_ = f.lock.Truncate(0)
-	return filelock.Close(f.lock)
+	return objstore.CloseFile(f.lock)
 }
 
 // ErrFolderInUse: another process uses this data folder.

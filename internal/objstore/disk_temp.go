@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sebbroker/seb/internal/filelock"
 )
 
 // tempRoot contains a folder for every process that writes. Keys cannot contain '+'.
@@ -55,7 +53,7 @@ func (l *lazyTemp) open(root *os.Root) (*tempFolder, error) {
 
 func (l *lazyTemp) close(root *os.Root) error {
 	if t := l.folder.Load(); t != nil {
-		return errors.Join(root.RemoveAll(t.path), filelock.Close(t.file))
+		return errors.Join(root.RemoveAll(t.path), CloseFile(t.file))
 	}
 	return nil
 }
@@ -91,17 +89,17 @@ func (t *tempFolder) lock(root *os.Root) (own bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = filelock.Lock(t.file)
+	err = LockFile(t.file)
 	if err == nil || lockless(err) {
 		opened, openedErr := t.file.Stat()
 		named, namedErr := root.Stat(t.path)
 		if openedErr == nil && namedErr == nil && os.SameFile(opened, named) {
 			return true, nil
 		}
-		err = filelock.ErrInUse
+		err = ErrFileInUse
 	}
 	_ = t.file.Close()
-	if errors.Is(err, filelock.ErrInUse) {
+	if errors.Is(err, ErrFileInUse) {
 		return false, nil
 	}
 	return false, err
@@ -141,8 +139,8 @@ func sweepOne(root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	defer filelock.Close(f)
-	if filelock.Lock(f) != nil {
+	defer CloseFile(f)
+	if LockFile(f) != nil {
 		return nil // its owner is running, or the file system has no locks
 	}
 	return root.RemoveAll(name)

@@ -100,7 +100,6 @@ var levels = map[string]int{
 	"internal/pause":     -2,
 	"internal/wake":      -2,
 	"internal/input":     -2,
-	"internal/filelock":  -2,
 	"internal/failpoint": -2, // not in the released program
 
 	"packaging": 13, // a separate module

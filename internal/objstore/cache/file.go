@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/filelock"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/sorting"
 )
 
@@ -341,7 +341,7 @@ type folder struct {
 func (f *folder) close() error {
 	var err error
 	if f.lock != nil {
-		err = filelock.Close(f.lock)
+		err = objstore.CloseFile(f.lock)
 	}
 	return errors.Join(err, f.root.Close())
 }
@@ -381,7 +381,7 @@ func (c *Cache) lockFolder(dir string) (*folder, error) {
 	if err != nil {
 		return &folder{root: root}, nil // a read-only folder can still be read
 	}
-	if err := filelock.Lock(lock); errors.Is(err, filelock.ErrInUse) { // else without locks
+	if err := objstore.LockFile(lock); errors.Is(err, objstore.ErrFileInUse) { // else without locks
 		_ = lock.Close()
 		_ = root.Close()
 		return nil, fmt.Errorf("lock cache folder: folder is %w", err)
