@@ -15,8 +15,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 	"github.com/sebbroker/seb/internal/wake"
-	"github.com/sebbroker/seb/internal/watermark"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 )
 
 // markSyncDelay bounds how much of a mark a power failure loses: the records of so long before it.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 )
 
 // handle is an open file.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 )
 
 // An image is what a power failure after a step may leave. The images of a run are checked without a

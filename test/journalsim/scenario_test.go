@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 	"github.com/sebbroker/seb/test/must"
 )
 

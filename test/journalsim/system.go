@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 )
 
 // Process is a simulated process: its journal.System, and what the scheduler knows of it. Each

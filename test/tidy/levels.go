@@ -93,14 +93,14 @@ var levels = map[string]int{
 
 	"driplang/internal/form": -1,
 
-	"internal/codec":     -1,
-	"internal/decimal":   -1,
-	"internal/protobuf":  -1,
-	"internal/watermark": -2,
-	"internal/pause":     -2,
-	"internal/wake":      -2,
-	"internal/input":     -2,
-	"internal/failpoint": -2, // not in the released program
+	"internal/codec":              -1,
+	"internal/decimal":            -1,
+	"internal/protobuf":           -1,
+	"internal/objstore/watermark": -2,
+	"internal/pause":              -2,
+	"internal/wake":               -2,
+	"internal/input":              -2,
+	"internal/failpoint":          -2, // not in the released program
 
 	"packaging": 13, // a separate module
 

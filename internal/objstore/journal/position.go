@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 )
 
 // PositionFile is the name of the file with the position behind the last stored batch of a claimed

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/watermark"
+	"github.com/sebbroker/seb/internal/objstore/watermark"
 )
 
 func open(t testing.TB, name string) *watermark.Mark {
