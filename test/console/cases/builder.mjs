@@ -290,7 +290,8 @@ async function versions(t) {
   await page.getByLabel("Fires", { exact: true }).selectOption("edge");
   await page.getByLabel("Cooldown").fill("2d");
   await button(t, "Save").click();
-  t.equal([await dialog(t).locator("del").first().innerText(), await dialog(t).locator("ins").first().innerText()].map(s => s.replace(/\s+/g, " ").trim()), ["removed: 7", "added: 3"], "the changed word");
+  const changed = (element, word) => dialog(t).locator(element, { hasText: word }).first().innerText(); // the sentence comes after the fields
+  t.equal([await changed("del", "removed"), await changed("ins", "added")].map(s => s.replace(/\s+/g, " ").trim()), ["removed: 7", "added: 3"], "the changed word");
   const rows = dialog(t).getByRole("table").locator("tbody tr");
   t.equal(await rows.evaluateAll(all => all.map(r => [...r.cells].map(c => c.textContent))), [["Fires", "Once for each entity", "Each time it becomes true"], ["Cooldown", "none", "2d"]], "the changed settings");
   await dialog(t).getByText("This makes version 2, because of: the expression, fires, cooldown. It reads the older events again, and fires from now on.").waitFor();

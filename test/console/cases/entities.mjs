@@ -98,7 +98,7 @@ export async function run(t) {
   // A topic without an index says why there are no events.
   t.allow(/40[0-9]/);
   await t.api("PUT", "/topic?topic-name=ent-plain", { settings: { "timestamp-type": "append" } });
-  await t.open(`#/entities/u1?topic=ent-plain`);
+  await t.open(`#/entities/ent-nobody?topic=ent-plain`); // no trigger of another page knows it
   await page.getByRole("alert").waitFor();
   t.ok(await page.getByRole("link", { name: "Keys of ent-plain" }).isVisible(), `a topic without an index: ${await page.getByRole("alert").textContent()}`);
   await page.getByText("No trigger reads this topic.").getByRole("link", { name: "Make one" }).waitFor();
