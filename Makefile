@@ -58,7 +58,7 @@ test-packaging:
 # Large packages of which tests need little CPU time are not optimised. go vet needs the same flags:
 # with others it compiles again.
 PLAIN   := . ./client ./cmd/seb ./test/golden $(addprefix ./internal/,auth broker cluster cluster/link delivery \
-           delivery/webhook fsck httpapi httpapi/httpconn kafka localdb/snapshot log log/compact node riemann \
+           delivery/webhook fsck httpapi httpapi/httpconn kafka views/snapshot log log/compact node riemann \
            riemann/index server trigger)
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 # Compilers, linkers and go vet are faster without garbage collections. Each may use 1 GiB before it collects.

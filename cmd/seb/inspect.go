@@ -15,12 +15,12 @@ import (
 
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/anystore"
 	"github.com/sebbroker/seb/internal/v1"
+	"github.com/sebbroker/seb/internal/views/snapshot"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -31,7 +31,7 @@ func (b *Broker) IndexedTopics() (ids []record.ID, known bool) {
 }
 
 // Indexed lists the partitions of the given topics that exist and have a key-index, topic by topic.
-func (b *Broker) Indexed(topics ...record.ID) (list []follow.Partition) {
+func (b *Broker) Indexed(topics ...record.ID) (list []views.Partition) {
 	b.log.Read(func(s *state.State) {
 		for _, id := range topics {
 			if t := s.Topic(id); t != nil {
@@ -62,14 +62,14 @@ func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
 // differ.
 const clockMargin = 2 * time.Minute
 
-func (b *Broker) appendIndexed(list []follow.Partition, t *state.Topic) []follow.Partition {
+func (b *Broker) appendIndexed(list []views.Partition, t *state.Topic) []views.Partition {
 	settings := state.Resolve(t.Settings)
 	if !settings.KeyIndex {
 		return list
 	}
 	before := b.opt.Now().Add(clockMargin - settings.DeleteRetentionTime).UnixMicro()
 	for i, p := range t.Partitions.All() {
-		list = append(list, follow.Partition{
+		list = append(list, views.Partition{
 			Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean, Swept: p.Swept,
 			Sweepable: max(p.Swept, p.Sweepable(before)),
 		})

@@ -4,17 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/pause"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 )
 
 // Position returns the time of the newest committed slot, and the bounds of the topics' partitions
 // after that slot. known is false before the state is known.
-func (b *Broker) Position(topics ...record.ID) (p follow.Position, known bool) {
-	p.Topics = make([][]follow.Span, len(topics))
+func (b *Broker) Position(topics ...record.ID) (p views.Position, known bool) {
+	p.Topics = make([][]views.Span, len(topics))
 	b.log.Read(func(s *state.State) {
 		known, p.Time = true, s.AppendTime
 		for i, id := range topics {
@@ -22,9 +22,9 @@ func (b *Broker) Position(topics ...record.ID) (p follow.Position, known bool) {
 			if t == nil {
 				continue
 			}
-			p.Topics[i] = make([]follow.Span, t.Partitions.Len())
+			p.Topics[i] = make([]views.Span, t.Partitions.Len())
 			for j, q := range t.Partitions.All() {
-				p.Topics[i][j] = follow.Span{Start: q.Start, Next: q.Next}
+				p.Topics[i][j] = views.Span{Start: q.Start, Next: q.Next}
 			}
 		}
 	})

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
 	triggerstore "github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views/snapshot"
 	"github.com/sebbroker/seb/record"
 )
 

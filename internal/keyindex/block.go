@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views/localdb"
 )
 
 // blockTarget is the size in bytes that ends a block: the entry that reaches it is the last. Nearly

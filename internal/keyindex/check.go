@@ -3,7 +3,7 @@ package keyindex
 import (
 	"context"
 
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views/localdb"
 )
 
 const (

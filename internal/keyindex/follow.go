@@ -7,8 +7,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -24,12 +24,12 @@ type follower struct {
 	nextTopic uint32
 	checked   bool // positions were compared with the log's epochs
 	batch     batch
-	settled   int64                     // of the partition that is being read, before the read
-	failed    map[partKey]*follow.Retry // partitions that could not be read
-	unmerged  follow.Retry              // retries of merges
-	owed      int                       // entries to be merged
-	unusedAt  time.Time                 // time of the last check of mergeUnused
-	compact   int64                     // entries after the last merge of all runs
+	settled   int64                    // of the partition that is being read, before the read
+	failed    map[partKey]*views.Retry // partitions that could not be read
+	unmerged  views.Retry              // retries of merges
+	owed      int                      // entries to be merged
+	unusedAt  time.Time                // time of the last check of mergeUnused
+	compact   int64                    // entries after the last merge of all runs
 }
 
 // shut withdraws the file from queries and closes it.
@@ -53,7 +53,7 @@ func (w *follower) Work(ctx context.Context) (wait time.Duration, err error) {
 	}
 	parts, known := w.opt.Log.Partitions()
 	if !known || len(parts) == 0 && w.f == nil {
-		return follow.Idle, nil
+		return views.Idle, nil
 	}
 	if w.f == nil {
 		if err := w.open(ctx); err != nil {
@@ -103,7 +103,7 @@ func (w *follower) open(ctx context.Context) error {
 }
 
 // work brings the file one step closer to the log.
-func (w *follower) work(ctx context.Context, parts []follow.Partition) (wait time.Duration, err error) {
+func (w *follower) work(ctx context.Context, parts []views.Partition) (wait time.Duration, err error) {
 	fresh := !w.checked
 	if err := w.reconcile(ctx, parts); err != nil {
 		return 0, err
@@ -124,7 +124,7 @@ func (w *follower) work(ctx context.Context, parts []follow.Partition) (wait tim
 
 // reconcile assigns numbers to new topics, and removes topics that no longer exist or that differ
 // from the ones that were read.
-func (w *follower) reconcile(ctx context.Context, parts []follow.Partition) error {
+func (w *follower) reconcile(ctx context.Context, parts []views.Partition) error {
 	topics, n := w.topics, 0
 	var mismatched map[record.ID]bool // topics to be read again
 	change := func() map[record.ID]uint32 {
@@ -165,7 +165,7 @@ func (w *follower) reconcile(ctx context.Context, parts []follow.Partition) erro
 }
 
 // mismatch is why the read part of a partition does not match the log, or "".
-func (w *follower) mismatch(p *follow.Partition) string {
+func (w *follower) mismatch(p *views.Partition) string {
 	pos, ok := w.f.positions[partKey{p.Topic, p.Partition}]
 	switch {
 	case !ok:
@@ -177,7 +177,7 @@ func (w *follower) mismatch(p *follow.Partition) string {
 	case w.checked:
 		return ""
 	}
-	now, same := follow.SameOrigin(w.opt.Log, p.Topic, p.Partition, pos.next, pos.origin)
+	now, same := views.SameOrigin(w.opt.Log, p.Topic, p.Partition, pos.next, pos.origin)
 	if same {
 		return ""
 	}
@@ -185,7 +185,7 @@ func (w *follower) mismatch(p *follow.Partition) string {
 }
 
 // drop removes topics that do not exist.
-func (w *follower) drop(topics map[record.ID]uint32, parts []follow.Partition) {
+func (w *follower) drop(topics map[record.ID]uint32, parts []views.Partition) {
 	existing := map[record.ID]bool{}
 	for i := range parts {
 		existing[parts[i].Topic] = true

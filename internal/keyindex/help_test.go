@@ -16,8 +16,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/pause"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
@@ -198,7 +198,7 @@ func (p *fakePartition) each(f func(*record.Record)) {
 
 func (l *fakeLog) Cluster() record.ID { return l.cluster }
 
-func (l *fakeLog) Partitions() (list []follow.Partition, known bool) {
+func (l *fakeLog) Partitions() (list []views.Partition, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.topics {
@@ -207,7 +207,7 @@ func (l *fakeLog) Partitions() (list []follow.Partition, known bool) {
 	return list, true
 }
 
-func (l *fakeLog) Topic(id record.ID) []follow.Partition {
+func (l *fakeLog) Topic(id record.ID) []views.Partition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.topicLocked(id); t != nil {
@@ -216,12 +216,12 @@ func (l *fakeLog) Topic(id record.ID) []follow.Partition {
 	return nil
 }
 
-func (t *fakeTopic) list() (list []follow.Partition) {
+func (t *fakeTopic) list() (list []views.Partition) {
 	if !t.indexed {
 		return nil
 	}
 	for i, p := range t.parts {
-		list = append(list, follow.Partition{
+		list = append(list, views.Partition{
 			Topic: t.id, Partition: uint32(i), Start: p.start, Next: p.next, Clean: p.clean, Swept: p.swept, Sweepable: p.swept,
 		})
 	}
@@ -252,24 +252,24 @@ func (l *fakeLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *fakeLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (l *fakeLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (views.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == l.bad {
-		return follow.Batches{}, l.err
+		return views.Batches{}, l.err
 	}
 	t := l.topicLocked(id)
 	if t == nil {
-		return follow.Batches{}, errors.New("unknown topic")
+		return views.Batches{}, errors.New("unknown topic")
 	}
 	p := t.parts[part]
 	if offset < p.start {
-		return follow.Batches{}, errors.New("below start")
+		return views.Batches{}, errors.New("below start")
 	}
 	i, _ := slices.BinarySearchFunc(p.batches, offset, func(b record.Batch, o int64) int {
 		return cmp.Compare(b.BaseOffset()+b.Span()-1, o)
 	})
-	var out follow.Batches
+	var out views.Batches
 	for size := 0; i < len(p.batches) && (size == 0 || size+p.batches[i].Len() <= bytesMax); i++ {
 		out.Parts = append(out.Parts, p.batches[i])
 		size += p.batches[i].Len()

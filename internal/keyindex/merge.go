@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 )
 
 // rules has the bounds of the partitions that are in the log. Entries of other partitions are
@@ -209,7 +209,7 @@ func (w *follower) spill(ctx context.Context) error {
 }
 
 // rules returns the rules of the topics by their numbers.
-func (w *follower) rules(parts []follow.Partition) rules {
+func (w *follower) rules(parts []views.Partition) rules {
 	r := make(rules, len(parts))
 	for i := range parts {
 		p := &parts[i]
@@ -221,7 +221,7 @@ func (w *follower) rules(parts []follow.Partition) rules {
 }
 
 // maintain merges and deletes a little; more says that there is more to do.
-func (w *follower) maintain(ctx context.Context, parts []follow.Partition) (more bool, err error) {
+func (w *follower) maintain(ctx context.Context, parts []views.Partition) (more bool, err error) {
 	f := w.f
 	w.mergeUnused(parts)
 	if w.unmerged.Left(time.Now(), w.opt.sizes.retry) == 0 {
@@ -252,7 +252,7 @@ func (w *follower) merge(ctx context.Context) error {
 	if err != nil || !done {
 		return err
 	}
-	w.unmerged = follow.Retry{}
+	w.unmerged = views.Retry{}
 	if m.all {
 		w.compact = w.f.entries()
 	}
@@ -262,7 +262,7 @@ func (w *follower) merge(ctx context.Context) error {
 
 // mergeUnused starts a merge of everything if most entries are of records that are no longer in the
 // log.
-func (w *follower) mergeUnused(parts []follow.Partition) {
+func (w *follower) mergeUnused(parts []views.Partition) {
 	if time.Since(w.unusedAt) < w.opt.sizes.unusedEvery {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/views"
 )
 
 // listBytes bounds the keys of one List.
@@ -16,7 +16,7 @@ const listBytes = 4 << 20
 type lookup struct {
 	sources []Source // oldest first
 	topic   uint32
-	parts   []follow.Partition // as committed, by number
+	parts   []views.Partition // as committed, by number
 }
 
 // bounds returns the bounds of a partition; nothing is visible in a partition that does not exist.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -44,8 +44,8 @@ func (b *batch) key(key []byte) []byte {
 }
 
 // read reads new records, some of each partition.
-func (w *follower) read(ctx context.Context, parts []follow.Partition) (wait time.Duration, err error) {
-	wait = follow.Idle
+func (w *follower) read(ctx context.Context, parts []views.Partition) (wait time.Duration, err error) {
+	wait = views.Idle
 	for i := range parts {
 		p := &parts[i]
 		key := partKey{p.Topic, p.Partition}
@@ -82,7 +82,7 @@ func (w *follower) unread(ctx context.Context, key partKey, err error) time.Dura
 	}
 	x := w.failed[key]
 	if x == nil {
-		x = &follow.Retry{}
+		x = &views.Retry{}
 		w.failed[key] = x
 		w.opt.Logger.Warn("reading keys of a partition failed, retrying", "topic", key.topic.String(),
 			"partition", key.partition, "err", err)
@@ -95,12 +95,12 @@ type fileError struct{ error }
 
 // unsettled reports whether unread tombstones may have been removed. The index would then treat
 // their keys as alive, because it read the deleted records before.
-func (pos *position) unsettled(p *follow.Partition) bool {
+func (pos *position) unsettled(p *views.Partition) bool {
 	return pos.next < p.Sweepable && pos.settled < p.Sweepable
 }
 
 // readPartition reads some of a partition from an offset on, and returns the next offset.
-func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from int64) (next int64, err error) {
+func (w *follower) readPartition(ctx context.Context, p *views.Partition, from int64) (next int64, err error) {
 	b, err := w.opt.Log.Read(ctx, p.Topic, p.Partition, from, readBytes)
 	if err != nil {
 		return from, err
@@ -142,7 +142,7 @@ func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from 
 
 // recheck gets the state of a partition again after a read, because that state is then at least as
 // new as the data. It reports whether the data must be discarded.
-func (w *follower) recheck(p *follow.Partition, pos *position) bool {
+func (w *follower) recheck(p *views.Partition, pos *position) bool {
 	now := w.opt.Log.Topic(p.Topic)
 	if int(p.Partition) >= len(now) || pos.unsettled(&now[p.Partition]) {
 		return true
@@ -153,7 +153,7 @@ func (w *follower) recheck(p *follow.Partition, pos *position) bool {
 }
 
 // readBatch adds the records of one batch from an offset on.
-func (w *follower) readBatch(ctx context.Context, p *follow.Partition, r *record.Reader, one record.Batch, from int64) error {
+func (w *follower) readBatch(ctx context.Context, p *views.Partition, r *record.Reader, one record.Batch, from int64) error {
 	number := w.topics[p.Topic]
 	for r.Reset(one, from); r.Next(); {
 		rec := r.Record()
@@ -178,7 +178,7 @@ func (w *follower) readBatch(ctx context.Context, p *follow.Partition, r *record
 }
 
 // reached records the new position in a partition.
-func (w *follower) reached(p *follow.Partition, next int64) {
+func (w *follower) reached(p *views.Partition, next int64) {
 	if w.batch.moved == nil {
 		w.batch.moved = map[partKey]position{}
 	}

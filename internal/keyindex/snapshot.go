@@ -9,8 +9,8 @@ import (
 	"hash/crc32"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -201,7 +201,7 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 	}
 }
 
-func (s *snapshot) lookup(topic uint32, parts []follow.Partition) *lookup {
+func (s *snapshot) lookup(topic uint32, parts []views.Partition) *lookup {
 	q := &lookup{topic: topic, parts: parts, sources: make([]Source, 0, len(s.runs)+len(s.recent))}
 	for _, r := range s.runs {
 		q.sources = append(q.sources, &Reading{Run: r.Run})
@@ -216,7 +216,7 @@ func (s *snapshot) lookup(topic uint32, parts []follow.Partition) *lookup {
 // has no key index.
 func (v *View) Lag(topic record.ID) int64 { return v.lag(v.opt.Log.Topic(topic)) }
 
-func (v *View) lag(parts []follow.Partition) (n int64) {
+func (v *View) lag(parts []views.Partition) (n int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range parts {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -68,7 +68,7 @@ const cacheBytes = 16 << 20
 type View struct {
 	opt      Options
 	met      *meters
-	loop     *follow.Loop
+	loop     *views.Loop
 	follower *follower
 
 	mu        sync.Mutex        // guards the fields below
@@ -99,8 +99,8 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	v := &View{opt: o, opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{}}
 	v.idle = sync.NewCond(&v.mu)
 	v.met = newMeters(v)
-	v.follower = &follower{View: v, failed: map[partKey]*follow.Retry{}}
-	v.loop = follow.NewLoop(follow.Options{
+	v.follower = &follower{View: v, failed: map[partKey]*views.Retry{}}
+	v.loop = views.NewLoop(views.Options{
 		Worker: v.follower, Path: o.Path, Remove: localdb.Remove, Damaged: localdb.ErrDamaged,
 		Changed: o.Log.Changed(), Now: time.Now, Backoff: o.sizes.retry, Logger: o.Logger,
 		Message: "key index update failed", Closed: ErrClosed,
@@ -249,13 +249,13 @@ func (q *lookup) checkPartition(partition int) error {
 
 // Log is the log that a View follows. Its methods may be called concurrently.
 type Log interface {
-	follow.Log
+	views.Log
 	// Partitions lists the committed partitions of all topics with key-index on; known is false if
 	// they are unknown at the moment.
-	Partitions() (list []follow.Partition, known bool)
+	Partitions() (list []views.Partition, known bool)
 	// Topic lists the partitions of one topic, by number; none if the topic does not exist or its
 	// key-index is off.
-	Topic(topic record.ID) []follow.Partition
+	Topic(topic record.ID) []views.Partition
 	// Records is the number of records in the partitions of all topics with key-index on.
 	Records() int64
 	// Queried records that a query is running: a read-only broker then keeps following the log for

@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/riemann/index"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/internal/wake"
 	"github.com/sebbroker/seb/record"
 )
@@ -53,10 +53,10 @@ func (l *followed) notify(topics bool) {
 
 func (l *followed) Changed() <-chan struct{} { return l.changed }
 
-func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (views.Batches, error) {
 	f, from, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
 	if err != nil {
-		return follow.Batches{}, err
+		return views.Batches{}, err
 	}
 	b, err := l.batchesOf(f)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, 
 
 // batchesOf returns the batches of a read of one partition: those in memory without a copy, or the
 // first section of a file, in a buffer. The next read returns the rest.
-func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
+func (l *followed) batchesOf(f *broker.Fetched) (b views.Batches, err error) {
 	p := &f.Parts[0]
 	if p.Err != nil {
 		return b, p.Err
@@ -94,9 +94,9 @@ func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
 			if errors.Is(err, objstore.ErrDamaged) {
 				class = state.ErrCorrupt
 			}
-			return follow.Batches{}, fmt.Errorf("%w: read: %w", class, err)
+			return views.Batches{}, fmt.Errorf("%w: read: %w", class, err)
 		}
-		return follow.Batches{Parts: [][]byte{data}, Free: func() {
+		return views.Batches{Parts: [][]byte{data}, Free: func() {
 			f.Release()
 			if cap(*buf) <= bufferMax {
 				l.buf.Store(buf)
@@ -148,12 +148,12 @@ func (l *keyLog) indexed() ([]record.ID, bool) {
 	return l.topics, l.known
 }
 
-func (l *keyLog) Partitions() ([]follow.Partition, bool) {
+func (l *keyLog) Partitions() ([]views.Partition, bool) {
 	topics, known := l.indexed()
 	return l.Indexed(topics...), known
 }
 
-func (l *keyLog) Topic(id record.ID) []follow.Partition { return l.Indexed(id) }
+func (l *keyLog) Topic(id record.ID) []views.Partition { return l.Indexed(id) }
 
 func (l *keyLog) Records() int64 {
 	topics, _ := l.indexed()

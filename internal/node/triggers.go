@@ -12,13 +12,13 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/compact"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	triggerstore "github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/snapshot"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -46,7 +46,7 @@ func (l *eventLog) Stamp(ctx context.Context, name string) error {
 	return err
 }
 
-func (l *eventLog) Position(topics ...record.ID) (follow.Position, bool) {
+func (l *eventLog) Position(topics ...record.ID) (views.Position, bool) {
 	if l.stale.Swap(false) {
 		_, there := l.TopicNamed(triggersTopic)
 		l.any.Store(there)

@@ -11,12 +11,12 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 
@@ -82,7 +82,7 @@ func TestEventLog(t *testing.T) {
 		t.Fatalf("append: %d, %v", base, err)
 	}
 	p, known := l.Position(record.NewID(), topic.ID)
-	if !known || len(p.Topics[0]) != 0 || len(p.Topics[1]) != 2 || p.Topics[1][1] != (follow.Span{Next: 2}) || p.Time <= before.Time {
+	if !known || len(p.Topics[0]) != 0 || len(p.Topics[1]) != 2 || p.Topics[1][1] != (views.Span{Next: 2}) || p.Time <= before.Time {
 		t.Errorf("position is %+v after %+v", p, before)
 	}
 	b, err := l.Read(t.Context(), topic.ID, 1, 1, 1)

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -247,7 +247,7 @@ func (w *worker) prune(ctx context.Context) (more bool, err error) {
 
 // firstTime returns the time (ms) of the first record of a span of partition 0; ok is false if
 // there is none.
-func (w *worker) firstTime(ctx context.Context, topic record.ID, span follow.Span) (at int64, ok bool, err error) {
+func (w *worker) firstTime(ctx context.Context, topic record.ID, span views.Span) (at int64, ok bool, err error) {
 	if span.Start >= span.Next {
 		return 0, false, nil
 	}

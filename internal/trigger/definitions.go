@@ -12,10 +12,10 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 

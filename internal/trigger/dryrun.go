@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 
 	"github.com/sebbroker/seb/record"
 )
@@ -151,7 +151,7 @@ type partitionKey struct {
 }
 
 // run applies the history of a topic.
-func (x *dry) run(ctx context.Context, topic record.ID, spans []follow.Span) error {
+func (x *dry) run(ctx context.Context, topic record.ID, spans []views.Span) error {
 	for _, span := range spans {
 		x.out.History = append(x.out.History, span.Start)
 		x.p.Total += span.Next - span.Start
@@ -182,7 +182,7 @@ func (x *dry) progress(read int64) error {
 // dryPart is a partition that is read up to next.
 type dryPart struct {
 	partitionKey
-	follow.Span
+	views.Span
 	clock int64
 	next  int64
 	gap   bool // events before the next record are missing
@@ -190,7 +190,7 @@ type dryPart struct {
 }
 
 // partition applies the events of a partition.
-func (x *dry) partition(ctx context.Context, at partitionKey, span follow.Span) error {
+func (x *dry) partition(ctx context.Context, at partitionKey, span views.Span) error {
 	p := &dryPart{partitionKey: at, Span: span, next: span.Start, gap: span.Start > 0}
 	for p.next < p.Next && !p.over {
 		if ctx.Err() != nil {
@@ -236,7 +236,7 @@ func (x *dry) trimmed(p *dryPart) bool {
 func (x *dry) known(at int64) { x.out.Known = max(x.out.Known, at) }
 
 // batches applies the records of a read.
-func (x *dry) batches(ctx context.Context, b *follow.Batches, p *dryPart) error {
+func (x *dry) batches(ctx context.Context, b *views.Batches, p *dryPart) error {
 	var r record.Reader
 	from := p.next
 	if b.From > p.next {

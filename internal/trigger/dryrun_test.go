@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -126,7 +126,7 @@ type skipped struct {
 	first int64
 }
 
-func (l skipped) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (l skipped) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (views.Batches, error) {
 	b, err := l.Log.Read(ctx, topic, part, max(offset, l.first), bytesMax)
 	b.From = max(offset, l.first)
 	return b, err

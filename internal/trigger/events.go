@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -169,7 +169,7 @@ const seenChunk = 1000
 var errLimit = errors.New("transaction is full")
 
 // events applies the events after a cursor to triggers.
-func (w *worker) events(ctx context.Context, key store.CursorKey, span follow.Span, lives []*live) error {
+func (w *worker) events(ctx context.Context, key store.CursorKey, span views.Span, lives []*live) error {
 	p, err := w.next(ctx, key, span)
 	if p == nil {
 		return err

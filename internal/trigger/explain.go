@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views/localdb"
 )
 
 // explainFirings bounds the firings of an Explanation.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -143,7 +143,7 @@ func MemoryFor(headBytes int64) int64 {
 type Follower struct {
 	opt  Options
 	met  *meters
-	loop *follow.Loop
+	loop *views.Loop
 	park func(ctx context.Context) // nil: Wait uses channels
 
 	// file serves queries; nil while none is open. A query holds fileLock shared.
@@ -174,7 +174,7 @@ func newFollower(o Options, inline bool) (*Follower, error) {
 	if e.new = !there; there { // known before the worker's first turn
 		e.err = ErrUnavailable
 	}
-	e.loop = follow.NewLoop(follow.Options{
+	e.loop = views.NewLoop(views.Options{
 		Worker: &worker{Follower: e, inline: inline}, Path: o.Path, Remove: localdb.Remove, Damaged: localdb.ErrDamaged,
 		Changed: o.Log.Changed(), Now: o.Now, Backoff: o.Sizes.Retry,
 		Logger: o.Logger, Message: "trigger engine stopped following the log", Closed: ErrClosed,
@@ -187,7 +187,7 @@ var errLog = errors.New("read log")
 
 // piece is the result of reading a partition.
 type piece struct {
-	follow.Batches
+	views.Batches
 	key    store.CursorKey
 	cursor store.Cursor // after the piece
 	to     int64        // the piece ends before this offset
@@ -195,16 +195,16 @@ type piece struct {
 
 // next reads a piece after a cursor, up to the end of a span; nil if there are no records. The
 // caller releases it.
-func (w *worker) next(ctx context.Context, key store.CursorKey, span follow.Span) (p *piece, err error) {
+func (w *worker) next(ctx context.Context, key store.CursorKey, span views.Span) (p *piece, err error) {
 	from := max(w.cursors[key].Next, span.Start)
 	if from >= span.Next {
 		return nil, nil
 	}
-	return w.readAt(ctx, key, follow.Span{Start: from, Next: span.Next})
+	return w.readAt(ctx, key, views.Span{Start: from, Next: span.Next})
 }
 
 // readAt reads a piece at the start of a span. The caller releases it.
-func (w *worker) readAt(ctx context.Context, key store.CursorKey, span follow.Span) (p *piece, err error) {
+func (w *worker) readAt(ctx context.Context, key store.CursorKey, span views.Span) (p *piece, err error) {
 	from := span.Start
 	b, err := w.opt.Log.Read(ctx, key.Topic, key.Partition, from, w.readBytes(key))
 	if err != nil {
@@ -276,7 +276,7 @@ func (w *worker) apply(ctx context.Context, p *piece, change func(tx *store.Tx) 
 
 // Log is the log of the engine. Its methods may be called concurrently.
 type Log interface {
-	follow.Log
+	views.Log
 	// Topic returns a topic by name; ok is false if it does not exist.
 	Topic(name string) (t Topic, ok bool)
 	// Create creates a topic. It returns nil if one with that name exists.
@@ -286,7 +286,7 @@ type Log interface {
 	// Position returns a committed position of one moment: the append time of the newest committed
 	// slot, and the offsets at that time. Everything that is committed later has a later append
 	// time. known is false if the state is unknown.
-	Position(topics ...record.ID) (p follow.Position, known bool)
+	Position(topics ...record.ID) (p views.Position, known bool)
 	// Append appends records to a partition atomically, and waits until they are committed. It
 	// returns the offset of the first. After an error they may appear once, later, or never; on a
 	// broker that is not the leader, never.

@@ -18,9 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -207,10 +207,10 @@ func (l *fakeLog) remove(name string) {
 	l.commitLocked()
 }
 
-func (b *fakeBroker) Position(topics ...record.ID) (p follow.Position, known bool) {
+func (b *fakeBroker) Position(topics ...record.ID) (p views.Position, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p.Topics = make([][]follow.Span, len(topics))
+	p.Topics = make([][]views.Span, len(topics))
 	if b.seen == 0 {
 		return p, true
 	}
@@ -221,7 +221,7 @@ func (b *fakeBroker) Position(topics ...record.ID) (p follow.Position, known boo
 			if b.topicLocked(id) == nil {
 				continue // deleted since
 			}
-			p.Topics[i] = append(p.Topics[i], follow.Span{Start: min(b.topicLocked(id).parts[part].start, end), Next: end})
+			p.Topics[i] = append(p.Topics[i], views.Span{Start: min(b.topicLocked(id).parts[part].start, end), Next: end})
 		}
 	}
 	return p, true
@@ -236,25 +236,25 @@ func (l *fakeLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *fakeLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (l *fakeLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (views.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topicLocked(id)
 	if t == nil || l.readErr != nil {
-		return follow.Batches{}, cmp.Or(l.readErr, errors.New("unknown topic"))
+		return views.Batches{}, cmp.Or(l.readErr, errors.New("unknown topic"))
 	}
 	p := t.parts[part]
 	if offset < p.start {
-		return follow.Batches{}, errors.New("below start")
+		return views.Batches{}, errors.New("below start")
 	}
 	i, _ := slices.BinarySearchFunc(p.batches, offset, func(b record.Batch, o int64) int {
 		return cmp.Compare(b.BaseOffset()+b.Span()-1, o)
 	})
-	var out follow.Batches
+	var out views.Batches
 	for size := 0; i < len(p.batches) && (size == 0 || size+p.batches[i].Len() <= bytesMax); i++ {
 		if l.readFault != nil {
 			if err := l.readFault(t.name, part, p.batches[i].BaseOffset()); err != nil {
-				return follow.Batches{}, err
+				return views.Batches{}, err
 			}
 		}
 		out.Parts = append(out.Parts, p.batches[i])

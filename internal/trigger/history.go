@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -141,14 +141,14 @@ func (e *Engine) History(ctx context.Context, trigger, entity string) (*History,
 	if err := x.read(ctx, entries); err != nil {
 		return nil, err
 	}
-	if x.Unread == ReadAll && !x.erased && slices.ContainsFunc(at.Topics[0], func(s follow.Span) bool { return s.Start > 0 }) {
+	if x.Unread == ReadAll && !x.erased && slices.ContainsFunc(at.Topics[0], func(s views.Span) bool { return s.Start > 0 }) {
 		x.Unread = Trimmed
 	}
 	return x.History, x.evaluate(ctx)
 }
 
 // find returns the entries of the events in the partition of the newest one, newest first.
-func (x *entityHistory) find(ctx context.Context, spans []follow.Span) (all []keyindex.Entry, err error) {
+func (x *entityHistory) find(ctx context.Context, spans []views.Span) (all []keyindex.Entry, err error) {
 	if x.e.opt.Entities == nil {
 		x.Unread = NotIndexed
 		return nil, nil
@@ -190,7 +190,7 @@ func (x *entityHistory) find(ctx context.Context, spans []follow.Span) (all []ke
 }
 
 // await waits until the index has the events that are committed now.
-func (x *entityHistory) await(outer context.Context, spans []follow.Span) error {
+func (x *entityHistory) await(outer context.Context, spans []views.Span) error {
 	ctx, cancel := context.WithTimeout(outer, historyWait)
 	defer cancel()
 	for part, span := range spans {
@@ -279,7 +279,7 @@ func (x *entityHistory) trimmed(offset int64) bool {
 }
 
 // take adds the events of batches that have an entry, and returns the entries after the batches.
-func (x *entityHistory) take(b *follow.Batches, left []keyindex.Entry) ([]keyindex.Entry, error) {
+func (x *entityHistory) take(b *views.Batches, left []keyindex.Entry) ([]keyindex.Entry, error) {
 	var r record.Reader
 	for one, err := range b.All() {
 		if err != nil {

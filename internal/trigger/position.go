@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -22,13 +22,13 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 		if w.firingsEnd() > at {
 			return 0, nil
 		}
-		return follow.Idle, nil // reading the append wakes the loop
+		return views.Idle, nil // reading the append wakes the loop
 	}
 	recs, err := w.pendingRecords(ctx)
 	if err != nil {
 		return 0, err
 	}
-	wait = follow.Idle
+	wait = views.Idle
 	if len(recs) == 0 {
 		if wait = w.untilTick(now); wait > 0 {
 			return wait, nil
@@ -44,7 +44,7 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 		w.opt.Logger.Warn("firings not recorded", "err", err)
 		return w.sendRetry.Again(now, w.opt.Sizes.Retry), nil
 	}
-	w.sendRetry = follow.Retry{}
+	w.sendRetry = views.Retry{}
 	return 0, nil
 }
 
@@ -104,11 +104,11 @@ func (w *worker) untilTick(now time.Time) time.Duration {
 		}
 	}
 	if due == math.MaxInt64 || due >= math.MaxInt64/int64(time.Millisecond) {
-		return follow.Idle
+		return views.Idle
 	}
 	wait := time.UnixMilli(due + 2).Sub(now) // a slot at that time completes it
 	wait = max(wait, w.opt.Sizes.TickEvery-now.Sub(w.tickedAt))
-	return min(max(wait, 0), follow.Idle)
+	return min(max(wait, 0), views.Idle)
 }
 
 // pendingRecords returns records of the firings and retractions in the outbox, in order, with their

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 

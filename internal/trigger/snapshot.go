@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
-	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/pause"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
+	"github.com/sebbroker/seb/internal/views/snapshot"
 )
 
 // Snapshots stores copies of the file outside the machine. *snapshot.Snapshots implements it.
@@ -113,7 +113,7 @@ func (k *snapshotter) refuse() {
 func (w *worker) maintainSnapshot(ctx context.Context) (wait time.Duration, err error) {
 	k := &w.snapshotter
 	if w.opt.Snapshots == nil {
-		return follow.Idle, nil
+		return views.Idle, nil
 	}
 	if k.stop != nil {
 		select {
@@ -125,11 +125,11 @@ func (w *worker) maintainSnapshot(ctx context.Context) (wait time.Duration, err 
 				return 0, err
 			}
 		default:
-			return follow.Idle, nil // the operation wakes the loop at its end
+			return views.Idle, nil // the operation wakes the loop at its end
 		}
 	}
 	now := w.opt.Now()
-	if d := k.next.Sub(now); d > 0 && d <= follow.Idle {
+	if d := k.next.Sub(now); d > 0 && d <= views.Idle {
 		return d, nil
 	}
 	if !k.known {
@@ -145,10 +145,10 @@ func (w *worker) maintainSnapshot(ctx context.Context) (wait time.Duration, err 
 		return 0, err
 	case due == never:
 		k.next = now.Add(w.pollInterval())
-		return follow.Idle, nil // the next turn checks again
+		return views.Idle, nil // the next turn checks again
 	case due > 0:
 		k.next = now.Add(min(due, w.pollInterval()))
-		return min(due, follow.Idle), nil
+		return min(due, views.Idle), nil
 	}
 	below := int64(0)
 	if w.marks.copyDue(w) {

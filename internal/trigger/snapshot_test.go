@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
-	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
+	"github.com/sebbroker/seb/internal/views/snapshot"
 	"github.com/sebbroker/seb/test/storetest"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -114,7 +114,7 @@ type reads struct {
 	records int64
 }
 
-func (r *reads) Read(ctx context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (r *reads) Read(ctx context.Context, id record.ID, part uint32, offset int64, bytesMax int) (views.Batches, error) {
 	b, err := r.fakeBroker.Read(ctx, id, part, offset, bytesMax)
 	for _, p := range b.Parts {
 		r.records += record.Batch(p).Span()

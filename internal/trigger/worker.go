@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -32,7 +32,7 @@ type worker struct {
 	reader  record.Reader
 	inst    rule.Instance
 
-	pos      follow.Position
+	pos      views.Position
 	topics   []record.ID // the topics of pos: definitions, firings, then events
 	complete map[record.ID]int64
 
@@ -51,8 +51,8 @@ type worker struct {
 	lags          lagLog
 	tickedAt      time.Time
 	snapshotter   snapshotter
-	inline        bool         // Step saves copies itself
-	sendRetry     follow.Retry // backoff of appends
+	inline        bool        // Step saves copies itself
+	sendRetry     views.Retry // backoff of appends
 	marks         Marks
 }
 
@@ -170,7 +170,7 @@ func (w *worker) load(ctx context.Context) error {
 // state of the log may have been restored.
 func (w *worker) sameLog() error {
 	for k, c := range w.cursors {
-		if _, same := follow.SameOrigin(w.opt.Log, k.Topic, k.Partition, c.Next, c.Origin); !same {
+		if _, same := views.SameOrigin(w.opt.Log, k.Topic, k.Partition, c.Next, c.Origin); !same {
 			return localdb.Damaged("it contains records that are not in the log")
 		}
 	}
@@ -182,7 +182,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 	if w.f == nil {
 		if _, ok := w.opt.Log.Topic(w.opt.Triggers); !ok { // without triggers there is no file
 			w.setIdle()
-			return follow.Idle, nil
+			return views.Idle, nil
 		}
 		if err := w.open(ctx); err != nil {
 			return 0, err
@@ -192,7 +192,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 	leads := epoch != 0
 	w.authoritative = leads
 	if known, err := w.position(ctx); err != nil || !known {
-		return follow.Idle, err
+		return views.Idle, err
 	}
 	switch {
 	case !leads:
@@ -222,7 +222,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	w.publish(unreadable)
-	wait = follow.Idle
+	wait = views.Idle
 	if leads {
 		if wait, err = w.lead(ctx); err != nil {
 			return 0, err
@@ -315,13 +315,13 @@ type blockedPartition struct {
 	failures int
 	readTo   int64 // reads end before this batch; 0: no limit
 	logged   bool
-	retry    follow.Retry
+	retry    views.Retry
 }
 
 // tryEvents applies events. An unreadable record blocks only its partition. No instant of its topic
 // completes, because the record may be an event that a trigger waits for. blocked reports that the
 // partition waits for its next attempt.
-func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span follow.Span, lives []*live) (blocked bool, err error) {
+func (w *worker) tryEvents(ctx context.Context, key store.CursorKey, span views.Span, lives []*live) (blocked bool, err error) {
 	s, now := w.blocked[key], w.opt.Now()
 	if s != nil {
 		if s.retry.Left(now, w.opt.Sizes.Retry) > 0 && max(w.cursors[key].Next, span.Start) < span.Next {
@@ -382,7 +382,7 @@ func (w *worker) readBytes(key store.CursorKey) int {
 // pruneBlocked drops the blocked partitions of removed readers. It returns the number of blocked
 // partitions, and the time until the next attempt.
 func (w *worker) pruneBlocked() (n int, wait time.Duration) {
-	wait = follow.Idle
+	wait = views.Idle
 	for key, s := range w.blocked {
 		switch {
 		case !contains(w.topics, key.Topic), w.deleted(key.Topic), key.Reader != store.Main && w.byNo[key.Reader] == nil:

@@ -48,7 +48,7 @@ var levels = map[string]int{
 	"internal/framed":           2,
 	"internal/kafka/wire":       0,
 	"internal/delivery/webhook": 2,
-	"internal/localdb/snapshot": 2,
+	"internal/views/snapshot":   2,
 	"internal/riemann/query":    0,
 	"internal/riemann/index":    3,
 	"internal/trigger/rule":     2,
@@ -58,7 +58,7 @@ var levels = map[string]int{
 	"internal/objstore/cache":    1,
 	"internal/objstore/s3":       1,
 	"internal/objstore/anystore": 2,
-	"internal/follow":            1,
+	"internal/views":             1,
 	"internal/stats":             1,
 	"internal/cost":              4,
 	"internal/httpapi/encoding":  1,
@@ -86,8 +86,8 @@ var levels = map[string]int{
 	"internal/progress":         0,
 	"internal/sampled":          -1,
 
-	"internal/localdb": 0,
-	"internal/tlsport": 0,
+	"internal/views/localdb": 0,
+	"internal/tlsport":       0,
 
 	"driplang": 0,
 

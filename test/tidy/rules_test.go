@@ -67,7 +67,7 @@ func TestImports(t *testing.T) {
 	}{
 		{"down is allowed", source{"internal/broker/a.go": imports("broker", m+"internal/log/core", m+"record")}, nil},
 		{"up", source{"internal/log/core/a.go": imports("logcore", m+"internal/log")}, []string{"points up"}},
-		{"sideways", source{"internal/log/state/a.go": imports("state", m+"internal/follow")}, []string{"points sideways"}},
+		{"sideways", source{"internal/log/state/a.go": imports("state", m+"internal/views")}, []string{"points sideways"}},
 		{"up to the root", source{"record/a.go": imports("record", testModule)}, []string{"points up"}},
 		{
 			"prefix of the module's name is another module",

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -130,7 +130,7 @@ func (f *file) load(ctx context.Context, log Log) error {
 			return err
 		}
 		copy(c.origin[:], origin)
-		if _, same := follow.SameOrigin(log, f.topic, part, c.next, c.origin); !same {
+		if _, same := views.SameOrigin(log, f.topic, part, c.next, c.origin); !same {
 			return localdb.Damaged("it contains events that are not in the log")
 		}
 		f.cursors[part] = c
@@ -203,7 +203,7 @@ const clockStep = 2 // ms
 
 // expire appends expired records for events whose deadline has passed. The file has all records of
 // pos, in which this broker leads in that epoch. It returns how long there is no more to do.
-func (w *worker) expire(ctx context.Context, pos *follow.Position, epoch uint32) (time.Duration, error) {
+func (w *worker) expire(ctx context.Context, pos *views.Position, epoch uint32) (time.Duration, error) {
 	now := w.opt.Now()
 	if d := w.retry.Left(now, retryBackoff); d > 0 {
 		return d, nil
@@ -238,7 +238,7 @@ func (w *worker) expire(ctx context.Context, pos *follow.Position, epoch uint32)
 	err = w.opt.Log.Append(ctx, w.f.topic, part, recs, expected)
 	switch {
 	case err == nil:
-		w.retry, w.contended = follow.Retry{}, false
+		w.retry, w.contended = views.Retry{}, false
 		return 0, nil // read it before the next decision
 	case ctx.Err() != nil:
 		w.uncertain = epoch
@@ -249,7 +249,7 @@ func (w *worker) expire(ctx context.Context, pos *follow.Position, epoch uint32)
 	case errors.Is(err, state.ErrOffsetMismatch):
 	case errors.Is(err, state.ErrOutcomeUnknown):
 		w.uncertain = epoch
-		return follow.Idle, nil
+		return views.Idle, nil
 	default:
 		w.opt.Logger.Warn("expired Riemann events not recorded", "events", len(recs), "err", err)
 	}
@@ -259,9 +259,9 @@ func (w *worker) expire(ctx context.Context, pos *follow.Position, epoch uint32)
 // untilDue returns the time until a deadline may have passed.
 func (w *worker) untilDue(now time.Time) time.Duration {
 	if w.f.earliest == noDeadline {
-		return follow.Idle
+		return views.Idle
 	}
-	return min(max(time.UnixMilli(w.f.earliest+clockStep).Sub(now), time.Millisecond), follow.Idle)
+	return min(max(time.UnixMilli(w.f.earliest+clockStep).Sub(now), time.Millisecond), views.Idle)
 }
 
 // expiredName is the name of an expired record as an event. It is not the service, because a trigger

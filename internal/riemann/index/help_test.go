@@ -16,10 +16,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/riemann/query"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
@@ -107,14 +107,14 @@ func (l *fakeLog) Topic(string) (record.ID, bool) {
 	return l.topic, !l.topic.IsZero()
 }
 
-func (l *fakeLog) Position(topics ...record.ID) (p follow.Position, known bool) {
+func (l *fakeLog) Position(topics ...record.ID) (p views.Position, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.Time, p.Topics = l.time, make([][]follow.Span, len(topics))
+	p.Time, p.Topics = l.time, make([][]views.Span, len(topics))
 	for i, id := range topics {
 		for _, part := range l.parts {
 			if id == l.topic {
-				p.Topics[i] = append(p.Topics[i], follow.Span{Start: part.start, Next: part.next})
+				p.Topics[i] = append(p.Topics[i], views.Span{Start: part.start, Next: part.next})
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (l *fakeLog) Origin(_ record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *fakeLog) Read(_ context.Context, _ record.ID, part uint32, offset int64, bytesMax int) (out follow.Batches, err error) {
+func (l *fakeLog) Read(_ context.Context, _ record.ID, part uint32, offset int64, bytesMax int) (out views.Batches, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := 0

@@ -11,9 +11,9 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/pause"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -26,12 +26,12 @@ var (
 
 // Log is the log of the index. Its methods may be called concurrently.
 type Log interface {
-	follow.Log
+	views.Log
 	// Topic returns the ID of a topic; ok is false if it does not exist.
 	Topic(name string) (id record.ID, ok bool)
 	// Position returns the committed position of one moment, with the offsets of a topic. known is
 	// false if the state is unknown.
-	Position(topics ...record.ID) (p follow.Position, known bool)
+	Position(topics ...record.ID) (p views.Position, known bool)
 	// Append appends records to a partition and waits until they are committed. With expected >= 0
 	// it is refused (state.ErrOffsetMismatch) unless that is the next offset. After an error other
 	// than state.ErrOutcomeUnknown the records are in no slot and never will be. After that one
@@ -93,7 +93,7 @@ var retryBackoff = pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}
 type Index struct {
 	opt    Options
 	met    *meters
-	loop   *follow.Loop
+	loop   *views.Loop
 	worker *worker
 
 	slots    chan struct{} // one for each running query
@@ -131,7 +131,7 @@ func newIndex(o Options) *Index {
 	x := &Index{opt: o.withDefaults(), err: ErrUnavailable, moved: make(chan struct{}), slots: make(chan struct{}, localdb.ReadersMax)}
 	x.met = newMeters(x)
 	x.worker = &worker{Index: x, subscribers: map[*Subscription]struct{}{}}
-	x.loop = follow.NewLoop(follow.Options{
+	x.loop = views.NewLoop(views.Options{
 		Worker: x.worker, Path: x.opt.Path, Remove: localdb.Remove, Damaged: localdb.ErrDamaged,
 		Changed: x.opt.Log.Changed(), Now: x.opt.Now, Backoff: retryBackoff, Logger: x.opt.Logger,
 		Message: "index of Riemann events update failed", Closed: ErrClosed,

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/riemann/query"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/internal/wake"
 )
 

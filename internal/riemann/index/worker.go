@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/views/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -24,7 +24,7 @@ type worker struct {
 	// the epoch of an append with an unknown outcome, in which this broker appends no more
 	uncertain uint32
 	contended bool // the last append at an expected offset was refused
-	retry     follow.Retry
+	retry     views.Retry
 }
 
 // shut withdraws the file from queries, ends the subscriptions, which a rebuilt file would repeat,
@@ -71,16 +71,16 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	switch {
 	case !ok && w.f == nil:
 		w.publish(progress{}, nil)
-		return follow.Idle, nil
+		return views.Idle, nil
 	case !ok && w.opt.Log.LeadingEpoch() == 0:
-		return follow.Idle, nil // this broker may know too little of the log
+		return views.Idle, nil // this broker may know too little of the log
 	case !ok || w.f != nil && w.f.topic != topic:
 		return 0, localdb.Damaged("its topic was deleted")
 	}
 	epoch := w.opt.Log.LeadingEpoch() // before the position, which then has all earlier records
 	pos, known := w.opt.Log.Position(topic)
 	if !known || len(pos.Topics[0]) == 0 {
-		return follow.Idle, nil
+		return views.Idle, nil
 	}
 	if w.f == nil {
 		if w.f, err = openFile(ctx, &w.opt, topic); err != nil {
@@ -99,13 +99,13 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	case more:
 		return 0, nil
 	case epoch == 0 || w.uncertain == epoch:
-		return follow.Idle, nil
+		return views.Idle, nil
 	}
 	return w.expire(ctx, &pos, epoch)
 }
 
 // published publishes how much of a position the file has, and its sizes.
-func (w *worker) published(pos *follow.Position) {
+func (w *worker) published(pos *views.Position) {
 	spans := pos.Topics[0]
 	p := progress{topic: w.f.topic, next: make([]int64, len(spans))}
 	for i := range p.next {
@@ -120,7 +120,7 @@ func (w *worker) published(pos *follow.Position) {
 }
 
 // read reads a piece of each partition. more reports that there is more to read.
-func (w *worker) read(ctx context.Context, spans []follow.Span) (more bool, err error) {
+func (w *worker) read(ctx context.Context, spans []views.Span) (more bool, err error) {
 	for i, span := range spans {
 		part := uint32(i)
 		was := w.f.cursors[part].next
@@ -130,7 +130,7 @@ func (w *worker) read(ctx context.Context, spans []follow.Span) (more bool, err 
 		if was == span.Next {
 			continue
 		}
-		if err := w.piece(ctx, part, follow.Span{Start: max(was, span.Start), Next: span.Next}); err != nil {
+		if err := w.piece(ctx, part, views.Span{Start: max(was, span.Start), Next: span.Next}); err != nil {
 			return false, err
 		}
 		now := w.f.cursors[part].next
@@ -157,7 +157,7 @@ type piece struct {
 }
 
 // piece reads records at the start of a span, and applies them in one transaction.
-func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error {
+func (w *worker) piece(ctx context.Context, part uint32, span views.Span) error {
 	b, err := w.opt.Log.Read(ctx, w.f.topic, part, span.Start, w.opt.ReadBytes)
 	if err != nil {
 		return fmt.Errorf("read offset %d of partition %d: %w", span.Start, part, err)
@@ -188,7 +188,7 @@ func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error
 }
 
 // batch applies the records of a batch, or as many of them as fit into the piece.
-func (w *worker) batch(ctx context.Context, p *piece, batch record.Batch, span follow.Span) error {
+func (w *worker) batch(ctx context.Context, p *piece, batch record.Batch, span views.Span) error {
 	stamped := batch.Attributes()&record.AttrLogAppendTime != 0
 	if stamped {
 		p.time = batch.MaxTimestamp()

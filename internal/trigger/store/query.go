@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views/localdb"
 )
 
 // FiringQuery selects firings.

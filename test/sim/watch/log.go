@@ -6,10 +6,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -72,19 +72,19 @@ func (l *hostLog) Stamp(ctx context.Context, name string) error {
 	return nil
 }
 
-func (l *hostLog) Position(topics ...record.ID) (p follow.Position, known bool) {
+func (l *hostLog) Position(topics ...record.ID) (p views.Position, known bool) {
 	s := l.state()
 	if s == nil {
 		return p, false
 	}
-	p = follow.Position{Time: s.AppendTime, Topics: make([][]follow.Span, len(topics))}
+	p = views.Position{Time: s.AppendTime, Topics: make([][]views.Span, len(topics))}
 	for i, id := range topics {
 		t := s.Topic(id)
 		if t == nil {
 			continue
 		}
 		for _, q := range t.Partitions.All() {
-			p.Topics[i] = append(p.Topics[i], follow.Span{Start: q.Start, Next: q.Next})
+			p.Topics[i] = append(p.Topics[i], views.Span{Start: q.Start, Next: q.Next})
 		}
 	}
 	if len(topics) > 1 { // of a turn; other callers ask for one topic
@@ -139,7 +139,7 @@ func (l *hostLog) Origin(topic record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b follow.Batches, err error) {
+func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (b views.Batches, err error) {
 	p := l.partition(topic, part)
 	if p == nil {
 		return b, errGone

@@ -1,4 +1,4 @@
-package follow_test
+package views_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/pause"
+	"github.com/sebbroker/seb/internal/views"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -36,9 +36,9 @@ func (w *worker) Work(context.Context) (time.Duration, error) {
 func (w *worker) Failed(_ error, rebuilt bool) { w.failed = append(w.failed, rebuilt) }
 func (w *worker) Close()                       { w.closed++ }
 
-func newLoop(t *testing.T, w *worker, changed chan struct{}) (l *follow.Loop, path string) {
+func newLoop(t *testing.T, w *worker, changed chan struct{}) (l *views.Loop, path string) {
 	path = filepath.Join(t.TempDir(), "file.db")
-	return follow.NewLoop(follow.Options{
+	return views.NewLoop(views.Options{
 		Worker: w, Path: path, Remove: os.RemoveAll, Damaged: errDamaged, Changed: changed, Now: time.Now, Backoff: pause.Growth{Min: time.Second, Max: 4 * time.Second},
 		Logger: slog.New(slog.DiscardHandler), Message: "failed", Closed: errClosed,
 	}), path

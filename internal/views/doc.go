@@ -1,4 +1,4 @@
-// Package follow holds the common parts of the log's followers: the key index and the trigger
+// Package views holds the common parts of the log's followers: the key index and the trigger
 // engine. A follower reads committed batches in the order of each partition. It keeps the data that
 // it derives from them in a local SQLite file (package localdb).
 //
@@ -24,4 +24,4 @@
 //     successful turn between them backs off like any other error.
 //   - Readers see the file only after its positions were compared with the log (SameOrigin),
 //     because the bucket may have been restored to an earlier state since the file was written.
-package follow
+package views
