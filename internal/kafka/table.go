@@ -25,8 +25,14 @@ func register(a api) *api {
 	return &a
 }
 
-// Shape is the structure of the requests of a served API key, for checks of its estimates.
-func Shape(key kmsg.Key) wire.Shape { return registered[int16(key)].shape }
+// Shape returns the structure of the requests of an API key, for checks of its estimates, and whether
+// the key is served.
+func Shape(key kmsg.Key) (shape wire.Shape, served bool) {
+	if a := registered[int16(key)]; a != nil {
+		return a.shape, true
+	}
+	return shape, false
+}
 
 // api defines how an API key is served.
 type api struct {
