@@ -15,24 +15,12 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// contentOf has the topic whose content a route returns; "": none. Every route needs a row, which
-// says that its author has thought about it.
+// contentOf has the topic whose content a route returns. Other routes return none: the test finds the
+// content in the answer of a route without a row.
 var contentOf = map[string]string{
 	"GET /records": "t", "GET /record": "t", "GET /key": "t", "GET /key/history": "t", "GET /riemann/index": "riemann",
 	"GET /events/names": "events", "POST /triggers/dry-run": "events", "GET /triggers/{id}/entities/{entity}": "events",
 	"GET /firings": "events", "GET /firings/{id}": "events", "POST /firings/{id}/resend": "events",
-
-	"GET /keys": "", "POST /records": "", "GET /topic": "", "PUT /topic": "", "DELETE /topic": "", "POST /topic/trim": "", "GET /topic/offsets": "",
-	"GET /topics": "", "GET /settings": "", "GET /offsets": "", "PUT /offsets": "", "DELETE /offsets": "", "GET /groups": "", "DELETE /groups": "",
-	"GET /cluster": "", "POST /cluster/hand-over": "", "DELETE /cluster/{run}": "", "GET /upgrade": "", "POST /upgrade": "", "GET /time": "",
-	"POST /time/reset": "", "GET /tokens": "", "POST /tokens": "", "GET /tokens/{id}": "",
-	"DELETE /tokens/{id}": "", "POST /tokens/{id}/rotate": "", "GET /acls": "", "POST /acls": "", "DELETE /acls": "", "GET /quotas": "",
-	"PUT /quotas/{id}": "", "DELETE /quotas/{id}": "", "GET /secrets": "", "POST /secrets/rewrap": "", "GET /metrics": "", "GET /stats": "",
-	"GET /cost": "", "GET /latency": "", "GET /status": "", "POST /console/login": "", "GET /console/session": "", "POST /console/logout": "",
-	"GET /healthz": "", "GET /readyz": "", "GET /peer/link": "", "GET /openapi.json": "", "POST /event": "", "POST /evaluate": "",
-	"POST /drip/parse": "", "POST /drip/stories": "", "GET /triggers": "", "POST /triggers/check": "", "GET /triggers/{id}": "", "PUT /triggers/{id}": "",
-	"DELETE /triggers/{id}": "", "POST /triggers/{id}/pause": "", "POST /triggers/{id}/resume": "", "GET /entities/{entity}": "",
-	"DELETE /entities/{entity}": "",
 }
 
 // allBut returns rules for all operations on everything, except for the reading of topics that are
@@ -69,10 +57,7 @@ func TestContentNeedsTheRightToRead(t *testing.T) {
 		s.allow("client", allBut(read)...)
 		for i := range routes {
 			rt := &routes[i]
-			of, known := contentOf[rt.name()]
-			if !known {
-				t.Errorf("%s has no row in contentOf", rt.name())
-			}
+			of := contentOf[rt.name()]
 			l, own := validRequests[rt.name()], 10_000*(n+1)+i
 			if l.before != nil {
 				l.before(s, own)
@@ -87,8 +72,10 @@ func TestContentNeedsTheRightToRead(t *testing.T) {
 			}
 		}
 	}
-	if len(contentOf) != len(routes) {
-		t.Errorf("%d rows and %d routes", len(contentOf), len(routes))
+	for name := range contentOf {
+		if !slices.ContainsFunc(routes, func(rt route) bool { return rt.name() == name }) {
+			t.Errorf("%s has a row in contentOf, and is no route", name)
+		}
 	}
 }
 
