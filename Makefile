@@ -23,8 +23,8 @@ OTHERS    := grep -vE '/($(subst $() ,|,$(CAMPAIGNS)))(/|$$)'
 
 # Packages whose tests take longest, or in make check wait longest, start first. Test programs without
 # debug data are linked in half the time.
-LONGEST   := ./test/torture ./test/sim ./internal/httpapi ./cmd/seb ./test/mutants ./internal/server ./internal/node ./internal/fsck
-WAITING   := $(addprefix ./internal/,httpapi kafka server broker) ./cmd/seb $(addprefix ./internal/,node trigger fsck) ./test/sim ./test/tidy
+LONGEST   := ./test/torture ./test/sim ./internal/protocols/httpapi ./cmd/seb ./test/mutants ./internal/operate/server ./internal/operate/node ./internal/operate/fsck
+WAITING   := $(addprefix ./internal/,protocols/httpapi protocols/kafka operate/server engine/broker) ./cmd/seb $(addprefix ./internal/,operate/node triggers/rules operate/fsck) ./test/sim ./test/tidy
 GOTEST    := $(GO) test -vet=off -ldflags='-s -w'
 
 .PHONY: help run build test test-pressure test-bench test-packaging check lint fmt race fuzz bench console release s3server vet
@@ -52,14 +52,14 @@ test-bench:
 
 test-packaging:
 	cd packaging && $(GOTEST) ./...  # licences of all modules; SBOM and files of a small release
-	$(GO) test -tags failpoints ./internal/failpoint
+	$(GO) test -tags failpoints ./internal/engine/base/failpoint
 
 # Code without debug data and without cgo, like the released program, is compiled and linked faster.
 # Large packages of which tests need little CPU time are not optimised. go vet needs the same flags:
 # with others it compiles again.
-PLAIN   := . ./client ./cmd/seb ./test/golden $(addprefix ./internal/,auth broker cluster cluster/link delivery \
-           delivery/webhook fsck httpapi httpapi/httpconn kafka views/snapshot log log/compact node riemann \
-           riemann/index server trigger)
+PLAIN   := . ./client ./cmd/seb ./test/golden $(addprefix ./internal/engine/,broker cluster cluster/link views/snapshot log log/compact) \
+           $(addprefix ./internal/triggers/,delivery delivery/webhook rules) $(addprefix ./internal/operate/,fsck node server) \
+           $(addprefix ./internal/protocols/,auth httpapi httpapi/httpconn kafka riemann riemann/index)
 CHECKED := -gcflags='./...=-dwarf=false' $(foreach p,$(PLAIN),-gcflags='$(p)=-dwarf=false -N -l')
 # Compilers, linkers and go vet are faster without garbage collections. Each may use 1 GiB before it collects.
 # The tests run with GOGC=400 and without that limit.
@@ -78,7 +78,7 @@ lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code
 	$(TOOL) actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	cd packaging && $(GO) vet ./... && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
-	$(GO) vet -tags failpoints ./cmd/seb ./internal/failpoint
+	$(GO) vet -tags failpoints ./cmd/seb ./internal/engine/base/failpoint
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 	cd bench && GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
@@ -100,15 +100,15 @@ bench: ## the tables of docs/reports/performance.md, Seb beside a bare HTTP serv
 	cd bench && $(GO) run ./cmd/perf $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')
 
 # The bundle of the web console. BUNDLE= writes it elsewhere, to compare it.
-BUNDLE ?= internal/console/dist
+BUNDLE ?= internal/protocols/console/dist
 ALIAS   = $(foreach m,preact=preact preact/hooks=hooks uplot=uplot,\
-          --alias:$(firstword $(subst =, ,$(m)))=./internal/console/thirdparty/$(lastword $(subst =, ,$(m))).mjs)
+          --alias:$(firstword $(subst =, ,$(m)))=./internal/protocols/console/thirdparty/$(lastword $(subst =, ,$(m))).mjs)
 ESBUILD = $(TOOL) esbuild --bundle --minify --format=esm --target=es2022 --charset=utf8 --legal-comments=none --log-level=warning --entry-names=[name] $(ALIAS) --outdir='$(BUNDLE)'
-UI      = internal/console/ui
-console: ## bundle the web console from internal/console/ui into internal/console/dist
+UI      = internal/protocols/console/ui
+console: ## bundle the web console from internal/protocols/console/ui into internal/protocols/console/dist
 	@rm -rf '$(BUNDLE)'
 	$(ESBUILD) $(UI)/app.tsx --splitting --chunk-names=[name] --jsx=transform --jsx-factory=jsxElement --jsx-fragment=jsxFragment --inject:./$(UI)/jsx.ts '--external:./charts.js'
-	$(ESBUILD) $(UI)/tail.ts $(UI)/charts.ts $(UI)/app.css $(UI)/index.html $(UI)/seb.svg internal/console/thirdparty/licenses.txt --loader:.html=copy --loader:.svg=copy --loader:.txt=copy
+	$(ESBUILD) $(UI)/tail.ts $(UI)/charts.ts $(UI)/app.css $(UI)/index.html $(UI)/seb.svg internal/protocols/console/thirdparty/licenses.txt --loader:.html=copy --loader:.svg=copy --loader:.txt=copy
 	@gzip -9n '$(BUNDLE)'/*
 
 release: ## archives, deb packages, container image, SBOM and checksums of VERSION=0.1.0 in dist/

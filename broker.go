@@ -12,18 +12,18 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/audit"
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/cost"
-	"github.com/sebbroker/seb/internal/delivery"
-	"github.com/sebbroker/seb/internal/delivery/webhook"
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/quiet"
-	"github.com/sebbroker/seb/internal/secrets"
-	"github.com/sebbroker/seb/internal/stats"
+	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/audit"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/cost"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/stats"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/node"
+	"github.com/sebbroker/seb/internal/operate/quiet"
+	"github.com/sebbroker/seb/internal/triggers/delivery"
+	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 func init() { quiet.Restore() } // after all imported packages are initialized

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb"
-	"github.com/sebbroker/seb/internal/log/compact"
-	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/engine/log/compact"
+	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"

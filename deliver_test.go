@@ -15,9 +15,9 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/secrets"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/operate/node"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"

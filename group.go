@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/engine/broker"
 )
 
 // Group has the committed offsets of a consumer group, by topic and partition.

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/audit"
-	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/console"
-	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/stats"
+	"github.com/sebbroker/seb/internal/engine/audit"
+	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/stats"
+	"github.com/sebbroker/seb/internal/operate/node"
+	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/console"
+	"github.com/sebbroker/seb/internal/protocols/httpapi"
 	"github.com/sebbroker/seb/record"
 )
 

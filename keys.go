@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/views/keyindex"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/engine/broker"
 )
 
 // Topic is the committed state of a topic.

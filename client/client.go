@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/pause"
+	"github.com/sebbroker/seb/internal/engine/base/pause"
 )
 
 // Options configure a Client. The zero value works for a broker without API keys.

@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/operate/node"
+	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/httpapi"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/pause"
+	"github.com/sebbroker/seb/internal/engine/base/pause"
 )
 
 // errSilent is the error of a request whose broker sends nothing.

@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
 func TestFinalizeUpgrade(t *testing.T) {

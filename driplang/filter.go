@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/decimal"
+	"github.com/sebbroker/seb/internal/engine/base/decimal"
 )
 
 // filterOp is the operation of a filter.

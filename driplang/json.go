@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/input"
+	"github.com/sebbroker/seb/internal/engine/base/input"
 )
 
 // MarshalJSON returns e in canonical JSON form, which parses to e. [Schema] describes the form.

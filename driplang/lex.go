@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/internal/decimal"
+	"github.com/sebbroker/seb/internal/engine/base/decimal"
 )
 
 type tokenKind uint8

@@ -123,7 +123,7 @@ func licenceOf(text string) (id, title string) {
 }
 
 // vendored is the folder with sources of others that are part of the web console.
-const vendored = "internal/console/thirdparty"
+const vendored = "internal/protocols/console/thirdparty"
 
 // vendoredPackage is a package of npm from which vendored has files.
 type vendoredPackage struct{ name, version, licence string }

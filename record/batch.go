@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/internal/engine/base/codec"
 )
 
 // Batch is exactly one Kafka RecordBatch v2 (magic 2), big-endian:

@@ -7,7 +7,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/internal/engine/base/codec"
 )
 
 // Producer identifies an idempotent producer and the sequence of its first record.

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
-	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/internal/engine/base/codec"
 	"github.com/sebbroker/seb/test/must"
 )
 

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/internal/engine/base/codec"
 )
 
 // Reader iterates over the records of concatenated stored batches. The zero Reader needs Reset.

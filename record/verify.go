@@ -7,7 +7,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/internal/engine/base/codec"
 )
 
 // Verify checks concatenated stored batches: bounds, checksums, counts, and offsets without a gap,

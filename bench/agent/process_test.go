@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/internal/quiet"
+	"github.com/sebbroker/seb/internal/operate/quiet"
 
 	"github.com/sebbroker/seb/bench/workload"
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 )
 
 // Detail is machine.Info with the conditions that affect latencies. Members that the system does not report

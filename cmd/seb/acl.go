@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/input"
+	"github.com/sebbroker/seb/internal/engine/base/input"
+	"github.com/sebbroker/seb/internal/operate/config"
 )
 
 func newACL() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/input"
+	"github.com/sebbroker/seb/internal/engine/base/input"
 	"github.com/sebbroker/seb/record"
 )
 

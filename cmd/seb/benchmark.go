@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/benchmark"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/secrets"
-	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/benchmark"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/server"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 func newBenchmark() *cobra.Command {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/cluster"
-	"github.com/sebbroker/seb/internal/cluster/link"
-	"github.com/sebbroker/seb/internal/v1"
+	"github.com/sebbroker/seb/internal/engine/cluster"
+	"github.com/sebbroker/seb/internal/engine/cluster/link"
+	"github.com/sebbroker/seb/internal/operate/v1"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"

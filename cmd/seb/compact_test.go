@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/anystore"
-	"github.com/sebbroker/seb/internal/objstore/s3"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
+	"github.com/sebbroker/seb/internal/engine/objstore/s3"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/progress"
+	"github.com/sebbroker/seb/internal/operate/progress"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/anystore"
-	"github.com/sebbroker/seb/internal/objstore/s3"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
+	"github.com/sebbroker/seb/internal/engine/objstore/s3"
+	"github.com/sebbroker/seb/internal/operate/config"
 )
 
 func newDoctor() *cobra.Command {

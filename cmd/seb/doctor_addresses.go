@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/server"
 )
 
 // ports checks whether the addresses are free, or a broker answers there.

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/anystore"
-	"github.com/sebbroker/seb/internal/objstore/s3"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
+	"github.com/sebbroker/seb/internal/engine/objstore/s3"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/fsck"
 )
 
 // severity says how bad a finding is.

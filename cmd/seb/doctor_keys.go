@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/server"
-	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/server"
+	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
 func (e *examination) certificate() {

@@ -13,9 +13,9 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/internal/engine/base/input"
+	"github.com/sebbroker/seb/internal/protocols/httpapi"
+	"github.com/sebbroker/seb/internal/triggers/rules/explain"
 )
 
 func newDrip() *cobra.Command {

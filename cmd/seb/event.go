@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/input"
+	"github.com/sebbroker/seb/internal/engine/base/input"
 )
 
 const (

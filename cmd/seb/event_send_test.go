@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/protocols/httpapi"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"

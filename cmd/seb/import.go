@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/anystore"
-	"github.com/sebbroker/seb/internal/progress"
-	"github.com/sebbroker/seb/internal/v1"
+	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
+	"github.com/sebbroker/seb/internal/operate/progress"
+	"github.com/sebbroker/seb/internal/operate/v1"
 )
 
 // importFlags are the flags of `seb import`.

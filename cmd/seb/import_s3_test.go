@@ -3,8 +3,8 @@ package main_test
 import (
 	"testing"
 
-	"github.com/sebbroker/seb/internal/objstore/anystore"
-	"github.com/sebbroker/seb/internal/v1"
+	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
+	"github.com/sebbroker/seb/internal/operate/v1"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )

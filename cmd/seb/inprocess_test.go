@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/httpapi"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/node"
+	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/httpapi"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )

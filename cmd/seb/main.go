@@ -7,8 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/internal/quiet"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
+	"github.com/sebbroker/seb/internal/operate/quiet"
 )
 
 func main() {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/httpapi/encoding"
-	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/base/input"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/protocols/encoding"
 	"github.com/sebbroker/seb/record"
 )
 

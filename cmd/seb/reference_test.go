@@ -91,7 +91,7 @@ func mdCell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<
 // routeTable has the routes of the OpenAPI description by path, with the rights that they need.
 func routeTable(t *testing.T) string {
 	t.Helper()
-	f := must.Get(os.Open("../../internal/httpapi/openapi.json.gz"))(t)
+	f := must.Get(os.Open("../../internal/protocols/httpapi/openapi.json.gz"))(t)
 	defer f.Close()
 	var spec struct {
 		Paths map[string]map[string]struct {

@@ -22,10 +22,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/secrets"
-	"github.com/sebbroker/seb/internal/server"
-	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/server"
+	"github.com/sebbroker/seb/internal/protocols/tlsport"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 // remote is the broker of a command: from flags or the environment, else the local one of a data

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/internal/operate/server"
 	"github.com/sebbroker/seb/test/must"
 )
 

@@ -16,7 +16,7 @@ import (
 // TestRiemannEventsExpireOnceOverKills: a broker is killed while events expire. In the end each event
 // has exactly one expired record, and no event that was refreshed in time has one.
 func TestRiemannEventsExpireOnceOverKills(t *testing.T) {
-	sebtest.Long(t, "internal/node has TestRiemannEventsExpireOnce")
+	sebtest.Long(t, "internal/operate/node has TestRiemannEventsExpireOnce")
 	p := newWorkDir(t)
 	seed := rand.Uint64()
 	t.Cleanup(func() {

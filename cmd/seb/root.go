@@ -20,11 +20,11 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/failpoint"
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/base/failpoint"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/config"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/progress"
-	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/internal/operate/config"
+	"github.com/sebbroker/seb/internal/operate/progress"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 func newSecrets() *cobra.Command {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log"
+	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )

@@ -15,9 +15,9 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/delivery/webhook"
-	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/sorting"
+	"github.com/sebbroker/seb/internal/engine/base/input"
+	"github.com/sebbroker/seb/internal/engine/base/sorting"
+	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
 	"github.com/spf13/cobra"
 )
 

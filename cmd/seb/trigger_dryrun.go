@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/progress"
+	"github.com/sebbroker/seb/internal/operate/progress"
 	"github.com/spf13/cobra"
 )
 

@@ -17,11 +17,11 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/decimal"
-	"github.com/sebbroker/seb/internal/delivery/webhook"
-	"github.com/sebbroker/seb/internal/input"
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/engine/base/decimal"
+	"github.com/sebbroker/seb/internal/engine/base/input"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 )
 
 // triggerFileMax bounds the length of a trigger file.

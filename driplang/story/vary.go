@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/driplang/internal/form"
-	"github.com/sebbroker/seb/internal/sorting"
+	"github.com/sebbroker/seb/internal/engine/base/sorting"
 )
 
 // class is a kind of story, in the order of an answer.

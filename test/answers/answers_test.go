@@ -116,7 +116,7 @@ func TestTimesFarFromNowStay(t *testing.T) {
 func TestEveryRouteIsCalled(t *testing.T) {
 	root := must.Get(testenv.Root())(t)
 	var api struct{ Paths map[string]map[string]any }
-	text := must.Get(os.ReadFile(filepath.Join(root, "internal/httpapi/openapi.yaml")))(t)
+	text := must.Get(os.ReadFile(filepath.Join(root, "internal/protocols/httpapi/openapi.yaml")))(t)
 	must.NoErrorf(t, yaml.Unmarshal(text, &api), "openapi.yaml")
 	list := must.Get(parse(must.Get(Calls())(t)))(t)
 	for path, methods := range api.Paths {

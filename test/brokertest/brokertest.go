@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/internal/quiet"
+	"github.com/sebbroker/seb/internal/operate/quiet"
 	"github.com/sebbroker/seb/test/testenv"
 )
 

@@ -34,9 +34,9 @@ var (
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 const (
-	sources = "../../internal/console/ui"
-	built   = "../../internal/console/dist"
-	vendor  = "../../internal/console/thirdparty"
+	sources = "../../internal/protocols/console/ui"
+	built   = "../../internal/protocols/console/dist"
+	vendor  = "../../internal/protocols/console/thirdparty"
 )
 
 // TestBundle: the bundle in the repository is what the sources give. A file that the build does not

@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 		exports += "export * from " + strconv.Quote(path) + ";\n"
 	}
 	must.NoError(t, os.WriteFile(entry, []byte(exports), 0o600))
-	third := "./internal/console/thirdparty/"
+	third := "./internal/protocols/console/thirdparty/"
 	must.Get(testenv.Command(t.Context(), "../..", "go", "tool", "-modfile=tools/go.mod", "esbuild", entry, "--bundle", "--format=esm", "--target=es2022",
 		"--alias:preact="+third+"preact.mjs",
 		"--alias:preact/hooks="+third+"hooks.mjs", "--log-level=warning", "--outfile="+bundle))(t)

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log"
+	"github.com/sebbroker/seb/internal/operate/node"
+	"github.com/sebbroker/seb/internal/triggers/rules"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -74,7 +74,7 @@ func open(ctx context.Context, bucket string, micros *atomic.Int64) (*node.Node,
 	if err != nil {
 		return nil, err
 	}
-	if _, err := n.CreateTopic(ctx, events, broker.TopicSpec{Settings: trigger.EventSettings}); err != nil {
+	if _, err := n.CreateTopic(ctx, events, broker.TopicSpec{Settings: rules.EventSettings}); err != nil {
 		_ = n.Close(ctx)
 		return nil, err
 	}

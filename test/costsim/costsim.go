@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cost"
-	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/engine/cost"
+	"github.com/sebbroker/seb/internal/engine/log"
 )
 
 // Traffic returns the next arrival: its distance from the one before it, and its size.

@@ -3,7 +3,7 @@ package costsim
 import (
 	"time"
 
-	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/engine/cost"
 )
 
 // Pattern is a kind of traffic.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/engine/cost"
 )
 
 // Row compares the bill of a month before and after, of a broker with the default budget.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/log/compact"
-	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log/compact"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/fsck"
+	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
 )
 
 // places is the number of places at which a file is cut, zeroed and flipped.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/operate/fsck"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/fsck"
 	"github.com/sebbroker/seb/record"
 )
 

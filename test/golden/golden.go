@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore"
 )
 
 // objectMax bounds an object of an archive.

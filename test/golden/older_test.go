@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/operate/fsck"
 	"github.com/sebbroker/seb/test/golden"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"

@@ -32,7 +32,7 @@ const (
 )
 
 // description is the file that is embedded into the broker.
-const description = "../../internal/httpapi/openapi.json.gz"
+const description = "../../internal/protocols/httpapi/openapi.json.gz"
 
 // openapiTime returns how long schemathesis sends requests. It skips the test unless `go run
 // ./test/cmd/openapi` runs it.

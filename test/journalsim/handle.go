@@ -9,8 +9,8 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/objstore/watermark"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/watermark"
 )
 
 // handle is an open file.

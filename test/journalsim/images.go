@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/objstore/watermark"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/watermark"
 )
 
 // An image is what a power failure after a step may leave. The images of a run are checked without a

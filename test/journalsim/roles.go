@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
 )
 
 // broker is the main task of a process: it leads, or it reads and then ends the epoch of the leader.

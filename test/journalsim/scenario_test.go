@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/objstore/watermark"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/watermark"
 	"github.com/sebbroker/seb/test/must"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
 )
 
 // Verdicts of a store, as in package objstore.

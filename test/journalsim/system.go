@@ -8,8 +8,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/sebbroker/seb/internal/objstore/journal"
-	"github.com/sebbroker/seb/internal/objstore/watermark"
+	"github.com/sebbroker/seb/internal/engine/objstore/journal"
+	"github.com/sebbroker/seb/internal/engine/objstore/watermark"
 )
 
 // Process is a simulated process: its journal.System, and what the scheduler knows of it. Each

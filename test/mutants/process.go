@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 	"github.com/sebbroker/seb/test/must"
 )
 

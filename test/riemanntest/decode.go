@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 )
 
 // schema is the message Msg of Riemann's protocol, for a decoder that shares no code with
-// internal/riemann. State has the fields of Event, because old clients send them.
+// internal/protocols/riemann. State has the fields of Event, because old clients send them.
 var schema = func() protoreflect.MessageDescriptor {
 	message := func(name string, fields ...*descriptorpb.FieldDescriptorProto) *descriptorpb.DescriptorProto {
 		return &descriptorpb.DescriptorProto{Name: &name, Field: fields}

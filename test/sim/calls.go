@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/cluster"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/record"
 )
 

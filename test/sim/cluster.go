@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/engine/cluster"
 )
 
 // ClusterConfig is of runs in which each broker decides by a cluster.Core whether it leads.

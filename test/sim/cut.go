@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/core"
 )
 
 // cut is which messages between a broker and the store are lost. Clients still reach the broker.

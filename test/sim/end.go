@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
 // atEnd checks the result of the calm phase: I13, and that every snapshot equals the applied chain

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/record"
 )
 

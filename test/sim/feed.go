@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
 // feed sends a slot of a leader to the other brokers, as the links of a cluster do: a slot may come

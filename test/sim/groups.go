@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
 // group is a consumer group with one consumer, which commits 1, 2, 3, ... in one partition.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
-	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/engine/cluster"
+	"github.com/sebbroker/seb/internal/engine/cluster/link"
 )
 
 // network is the directed network between brokers. A connection keeps the order of its messages. What

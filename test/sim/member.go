@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
-	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/cluster"
+	"github.com/sebbroker/seb/internal/engine/log"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
 // member is the part of a run that knows other brokers: the cluster.Core of production, and what the

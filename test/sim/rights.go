@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
 // principals starts changes of principals, rules and quotas in a third of the runs. Half of the appends of

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/core"
 )
 
 // requestTimeout is when a broker gives up an unanswered request.

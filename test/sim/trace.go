@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/core"
 )
 
 // traceRequest adds a line to the trace for a request, and returns a function that adds one for its

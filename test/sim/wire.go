@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/protocols/framed"
 )
 
 // wire is a connection of a sender to a front end. It is the front end's net.Conn. The bytes of a

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/engine/cluster"
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore"
 )
 
 // Checksums returns the checksums of all objects of a bucket by name.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore"
 )
 
 // Counts are numbers of requests and bytes. A request counts when it is made, whatever its outcome.

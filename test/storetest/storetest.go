@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/test/must"
 )
 

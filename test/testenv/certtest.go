@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/protocols/tlsport"
 	"github.com/sebbroker/seb/test/must"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/test/must"
 )
 

@@ -18,7 +18,7 @@ import (
 
 // pure are the packages without side effects. Given the same events they must return the same
 // effects, so that the simulator can repeat a run from its seed.
-var pure = []string{"internal/log/core", "internal/group"}
+var pure = []string{"internal/engine/log/core", "internal/engine/group"}
 
 // impure are imports, including everything below them, that introduce a clock, randomness, the
 // machine or goroutines.

@@ -65,9 +65,9 @@ func TestImports(t *testing.T) {
 		tree source
 		want []string
 	}{
-		{"down is allowed", source{"internal/broker/a.go": imports("broker", m+"internal/log/core", m+"record")}, nil},
-		{"up", source{"internal/log/core/a.go": imports("logcore", m+"internal/log")}, []string{"points up"}},
-		{"sideways", source{"internal/log/state/a.go": imports("state", m+"internal/views")}, []string{"points sideways"}},
+		{"down is allowed", source{"internal/engine/broker/a.go": imports("broker", m+"internal/engine/log/core", m+"record")}, nil},
+		{"up", source{"internal/engine/log/core/a.go": imports("logcore", m+"internal/engine/log")}, []string{"points up"}},
+		{"sideways", source{"internal/engine/log/state/a.go": imports("state", m+"internal/engine/views")}, []string{"points sideways"}},
 		{"up to the root", source{"record/a.go": imports("record", testModule)}, []string{"points up"}},
 		{
 			"prefix of the module's name is another module",
@@ -76,26 +76,26 @@ func TestImports(t *testing.T) {
 		},
 		{"unknown package", source{"internal/stuff/a.go": imports("stuff")}, []string{`"internal/stuff" has no level`}},
 		{"unknown below a known one", source{"record/deep/a.go": imports("deep")}, []string{`"record/deep" has no level`}},
-		{"below test support", source{"test/testenv/cmd/install/a.go": imports("main", m+"internal/objstore")}, nil},
+		{"below test support", source{"test/testenv/cmd/install/a.go": imports("main", m+"internal/engine/objstore")}, nil},
 		{
 			"production imports test support",
-			source{"internal/node/a.go": imports("node", m+"test/storetest", m+"test/testenv")},
+			source{"internal/operate/node/a.go": imports("node", m+"test/storetest", m+"test/testenv")},
 			[]string{"storetest, which is for tests", "testenv, which is for tests"},
 		},
-		{"a test imports test support", source{"internal/node/a_test.go": imports("node", m+"test/storetest")}, nil},
-		{"a test looks sideways", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/node")}, nil},
-		{"a test looks down", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/objstore")}, nil},
-		{"a test looks up", source{"internal/log/state/a_test.go": imports("state", m+"internal/broker")}, []string{"points up"}},
+		{"a test imports test support", source{"internal/operate/node/a_test.go": imports("node", m+"test/storetest")}, nil},
+		{"a test looks sideways", source{"internal/protocols/httpapi/a_test.go": imports("httpapi", m+"internal/operate/node")}, nil},
+		{"a test looks down", source{"internal/protocols/httpapi/a_test.go": imports("httpapi", m+"internal/engine/objstore")}, nil},
+		{"a test looks up", source{"internal/engine/log/state/a_test.go": imports("state", m+"internal/engine/broker")}, []string{"points up"}},
 		{"test support with a level keeps to it", source{"test/sim/a.go": imports("sim", m+"cmd/seb")}, []string{"points up"}},
-		{"test support with a level imports down", source{"test/sim/a.go": imports("sim", m+"internal/objstore/cache")}, nil},
+		{"test support with a level imports down", source{"test/sim/a.go": imports("sim", m+"internal/engine/objstore/cache")}, nil},
 		{"the cache is the wiring's", source{
-			"internal/broker/a.go": imports("broker", m+"internal/objstore/cache"),
-			"internal/node/a.go":   imports("node", m+"internal/objstore/cache"),
-		}, []string{"internal/broker/a.go:3: import: internal/objstore/cache is only for internal/node"}},
+			"internal/engine/broker/a.go": imports("broker", m+"internal/engine/objstore/cache"),
+			"internal/operate/node/a.go":  imports("node", m+"internal/engine/objstore/cache"),
+		}, []string{"internal/engine/broker/a.go:3: import: internal/engine/objstore/cache is only for internal/operate/node"}},
 		{"an embedder links no front end", source{
-			"a.go":                 imports("seb", m+"internal/kafka", m+"internal/node"),
-			"internal/server/a.go": imports("server", m+"internal/kafka"),
-		}, []string{"internal/kafka is only for"}},
+			"a.go":                         imports("seb", m+"internal/protocols/kafka", m+"internal/operate/node"),
+			"internal/operate/server/a.go": imports("server", m+"internal/protocols/kafka"),
+		}, []string{"internal/protocols/kafka is only for"}},
 		{
 			"templates",
 			source{
@@ -224,7 +224,7 @@ func TestTestNames(t *testing.T) {
 
 func TestPure(t *testing.T) {
 	core := func(text string) source {
-		return source{"internal/log/core/a.go": "package core\n" + text, "internal/log/core/a_test.go": "package core\nimport _ \"time\"\n"}
+		return source{"internal/engine/log/core/a.go": "package core\n" + text, "internal/engine/log/core/a_test.go": "package core\nimport _ \"time\"\n"}
 	}
 	loop := func(before, over string) source {
 		return core("type table map[string]int\nfunc f(m table, s []int, n chan int) (sum int) {\n" + before + "\nfor range " + over + " { sum++ }\nreturn sum }\n")
@@ -235,7 +235,7 @@ func TestPure(t *testing.T) {
 		tree source
 		want []string
 	}{
-		{"clock", core("import \"time\"\nvar _ time.Time\n"), []string{"internal/log/core/a.go:2: pure: internal/log/core imports time"}},
+		{"clock", core("import \"time\"\nvar _ time.Time\n"), []string{"internal/engine/log/core/a.go:2: pure: internal/engine/log/core imports time"}},
 		{"chance, machine, net, locks", core("import (\n_ \"math/rand/v2\"\n_ \"os/exec\"\n_ \"net/http\"\n_ \"sync/atomic\"\n)\n"), []string{
 			"imports math/rand/v2", "imports os/exec", "imports net/http", "imports sync/atomic",
 		}},
@@ -257,14 +257,14 @@ func TestPure(t *testing.T) {
 		{
 			"files with other build constraints do not affect types",
 			source{
-				"internal/log/core/a.go": "//go:build plant\n\npackage core\nimport _ \"time\"\nconst on = true\n",
-				"internal/log/core/b.go": "//go:build !plant\n\npackage core\nconst on = false\nfunc f(m map[int]int) { for range m { } }\n",
+				"internal/engine/log/core/a.go": "//go:build plant\n\npackage core\nimport _ \"time\"\nconst on = true\n",
+				"internal/engine/log/core/b.go": "//go:build !plant\n\npackage core\nconst on = false\nfunc f(m map[int]int) { for range m { } }\n",
 			},
-			[]string{"internal/log/core/a.go:4: pure: internal/log/core imports time", "internal/log/core/b.go:5: pure: a range over a map"},
+			[]string{"internal/engine/log/core/a.go:4: pure: internal/engine/log/core imports time", "internal/engine/log/core/b.go:5: pure: a range over a map"},
 		},
-		{"missing package", source{"a.go": "package a"}, []string{"internal/log/core: pure: the package does not exist"}},
+		{"missing package", source{"a.go": "package a"}, []string{"internal/engine/log/core: pure: the package does not exist"}},
 	} {
-		c.tree["internal/group/a.go"] = "package groups\n" // the other pure package
+		c.tree["internal/engine/group/a.go"] = "package groups\n" // the other pure package
 		t.Run(c.name, func(t *testing.T) { expect(t, checkPure, c.tree, c.want...) })
 	}
 }
@@ -343,12 +343,12 @@ func TestSecretsAreComparedInConstantTime(t *testing.T) {
 		`subtle.ConstantTimeCompare(secret, x) == 1`:  "",
 		`topic == name`:                               "",
 	} {
-		s := source{"internal/server/a.go": head + text + "\n}\n"}
+		s := source{"internal/operate/server/a.go": head + text + "\n}\n"}
 		if want == "" {
 			expect(t, checkSecrets, s)
 		} else {
 			expect(t, checkSecrets, s, want)
 		}
 	}
-	expect(t, checkSecrets, source{"internal/server/a_test.go": head + "c.APIKey == given\n}\n"})
+	expect(t, checkSecrets, source{"internal/operate/server/a_test.go": head + "c.APIKey == given\n}\n"})
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/operate/fsck"
 	"github.com/sebbroker/seb/test/testenv"
 )
 

@@ -177,7 +177,7 @@ func TestNoFailpointsInTheProgram(t *testing.T) {
 		want  bool
 	}{{nil, false}, {failing, true}} {
 		text := must.Get(os.ReadFile(testenv.Program(t, c.flags...)))(t)
-		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
+		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/engine/base/failpoint.Hit"} {
 			check.Equalf(t, bytes.Contains(text, []byte(name)), c.want, "built with %q: has %q: %v", c.flags, name, !c.want)
 		}
 	}

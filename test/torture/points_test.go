@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/engine/base/failpoint"
 )
 
 // point is a failpoint in a plan.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/history"

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 	"github.com/sebbroker/seb/record"
 )
 

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/report"
-	"github.com/sebbroker/seb/internal/cost"
-	"github.com/sebbroker/seb/internal/quiet"
+	"github.com/sebbroker/seb/internal/engine/cost"
+	"github.com/sebbroker/seb/internal/operate/quiet"
 	"github.com/sebbroker/seb/test/costsim"
 )
 

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	stats "github.com/sebbroker/seb/bench/report"
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/interop"
 )

@@ -25,8 +25,8 @@ import (
 
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/internal/progress"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
+	"github.com/sebbroker/seb/internal/operate/progress"
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/testenv"
 )

@@ -23,8 +23,8 @@ import (
 	"github.com/sebbroker/seb/bench/report"
 	histograms "github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/client"
-	host "github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/internal/progress"
+	host "github.com/sebbroker/seb/internal/engine/base/machine"
+	"github.com/sebbroker/seb/internal/operate/progress"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/testenv"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/report"
 	histograms "github.com/sebbroker/seb/bench/result"
-	host "github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/internal/progress"
+	host "github.com/sebbroker/seb/internal/engine/base/machine"
+	"github.com/sebbroker/seb/internal/operate/progress"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 

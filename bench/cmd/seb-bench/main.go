@@ -20,8 +20,8 @@ import (
 
 	_ "github.com/sebbroker/seb/bench/drivers" // they register themselves
 	"github.com/sebbroker/seb/bench/peers"
-	"github.com/sebbroker/seb/internal/machine"
-	"github.com/sebbroker/seb/internal/quiet"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
+	"github.com/sebbroker/seb/internal/operate/quiet"
 )
 
 // version is set by the linker; a plain `go build` leaves it empty.

@@ -15,9 +15,9 @@ var source string
 
 func main() {
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
-		step := campaign.Test("internal/objstore/cache", "Images|TornWrites|DataFolders|PowerFailures", "-images")
+		step := campaign.Test("internal/engine/objstore/cache", "Images|TornWrites|DataFolders|PowerFailures", "-images")
 		// The packages come first.
-		step.Args = append([]string{"go", "test", "./internal/node", "./internal/objstore"}, step.Args[2:]...)
+		step.Args = append([]string{"go", "test", "./internal/operate/node", "./internal/engine/objstore"}, step.Args[2:]...)
 		return []campaign.Step{step}, nil
 	})
 }

@@ -50,7 +50,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/failover"
 )

@@ -13,7 +13,7 @@ import (
 )
 
 // corePackages are the packages that encode, order and store records.
-var corePackages = []string{"./record", "./internal/codec", "./internal/log/...", "./internal/objstore", "./driplang/..."}
+var corePackages = []string{"./record", "./internal/engine/base/codec", "./internal/engine/log/...", "./internal/engine/objstore", "./driplang/..."}
 
 // arm64 runs the short tests of the core on linux/arm64, which qemu emulates.
 func (c *checks) arm64() error {

@@ -46,7 +46,7 @@ func main() {
 			}
 			return []campaign.Step{simulate("TestSeeds", args...)}, nil
 		case "losses":
-			return []campaign.Step{campaign.Test("internal/fsck", "^TestLostObjects$", "-pairs"), simulate("TestLosses", simtime), simulate("TestCopies", simtime), starts}, nil
+			return []campaign.Step{campaign.Test("internal/operate/fsck", "^TestLostObjects$", "-pairs"), simulate("TestLosses", simtime), simulate("TestCopies", simtime), starts}, nil
 		case "clocks":
 			return []campaign.Step{simulate("TestClocks", simtime)}, nil
 		case "riemann":

@@ -6,8 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/protocols/auth"
 )
 
 // principal returns a user of this seed; with rules, usually the one that sends requests.

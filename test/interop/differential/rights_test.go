@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/engine/access"
 )
 
 // loginOf is the login of a user other than the main one.

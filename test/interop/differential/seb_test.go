@@ -7,13 +7,13 @@ import (
 	"net"
 	"time"
 
-	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/group/coordinator"
-	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/group/coordinator"
+	"github.com/sebbroker/seb/internal/engine/log"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/kafka"
 )
 
 // seb is a broker with a listener for Kafka clients, on a bucket in memory.

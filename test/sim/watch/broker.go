@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sebbroker/seb/internal/pause"
-	"github.com/sebbroker/seb/internal/trigger"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/engine/base/pause"
+	"github.com/sebbroker/seb/internal/triggers/rules"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 )
 
 // Broker is one run of a broker with its engine, from the first time it leads.
@@ -17,7 +17,7 @@ type Broker struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	log    *hostLog
-	engine *trigger.Stepped // nil before it leads
+	engine *rules.Stepped // nil before it leads
 	calls  []*call
 	dead   bool
 
@@ -49,19 +49,19 @@ func (b *Broker) Notify() {
 }
 
 // sizes returns the sizes of the run's engines.
-func (s *Sim) sizes() *trigger.Sizes {
+func (s *Sim) sizes() *rules.Sizes {
 	work := 0            // default
 	if s.cfg.Dues == 2 { // a trigger that has a few events to read is late
 		work = 200 // a trigger that has a few events to read is late
 	}
-	return &trigger.Sizes{
+	return &rules.Sizes{
 		Work: work, ReadBytes: s.cfg.ReadBytes, Pieces: 4, Outbox: s.cfg.Out, Dues: s.cfg.Dues, Sweep: 50, TickEvery: 50 * time.Millisecond,
 		Retry: pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}, Unsafe: true,
 	}
 }
 
-func (b *Broker) options(path string, log trigger.Log) trigger.Options {
-	return trigger.Options{
+func (b *Broker) options(path string, log rules.Log) rules.Options {
+	return rules.Options{
 		Path: path, Log: log, EventPartitions: eventParts, Now: b.host.Wall, Sizes: b.s.sizes(), CacheBytes: 1 << 20,
 		Logger: slog.New(slog.NewTextHandler(traced{b}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: untimed})),
 	}
@@ -89,7 +89,7 @@ func (b *Broker) open() {
 		return
 	}
 	var err error
-	if b.engine, err = trigger.OpenStepped(b.options(path, b.log), b.wait); err != nil {
+	if b.engine, err = rules.OpenStepped(b.options(path, b.log), b.wait); err != nil {
 		b.s.w.Fail("simulator: %v", err)
 		return
 	}

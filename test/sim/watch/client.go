@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 
 	"github.com/sebbroker/seb/record"
 )

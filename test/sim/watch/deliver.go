@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sebbroker/seb/internal/trigger"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 )
 
 // pendingMost bounds the examined deliveries of a trigger.
@@ -43,7 +43,7 @@ func (b *Broker) deliver() {
 }
 
 // one attempts a delivery and reports the result.
-func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
+func (b *Broker) one(ctx context.Context, c *call, x *rules.Firing) {
 	s := b.s
 	c.sleep(s.upTo(20 * time.Millisecond))
 	if b.dead || !b.wanted(ctx, x) {
@@ -64,13 +64,13 @@ func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
 	if b.dead {
 		return
 	}
-	a := trigger.Attempt{Retraction: x.Retraction, State: rule.Delivered, Outcome: json.RawMessage(`{}`)}
+	a := rules.Attempt{Retraction: x.Retraction, State: rule.Delivered, Outcome: json.RawMessage(`{}`)}
 	if !good {
 		a.State, a.NextTry = rule.Pending, b.host.Wall().Add(time.Minute+s.around(time.Hour))
 	}
 	for !b.dead {
 		err := b.engine.Report(ctx, x.ID, a)
-		if err == nil || errors.Is(err, trigger.ErrNotLeader) || errors.Is(err, trigger.ErrUnknownFiring) {
+		if err == nil || errors.Is(err, rules.ErrNotLeader) || errors.Is(err, rules.ErrUnknownFiring) {
 			return
 		}
 		c.sleep(10 * time.Second)
@@ -78,7 +78,7 @@ func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
 }
 
 // wanted reports whether a firing is still to be delivered.
-func (b *Broker) wanted(ctx context.Context, x *trigger.Firing) bool {
+func (b *Broker) wanted(ctx context.Context, x *rules.Firing) bool {
 	now, err := b.engine.Firing(ctx, x.ID)
 	t, unknown := b.engine.Head(x.Trigger)
 	return err == nil && unknown == nil && !t.Paused && b.host.Leads() &&
@@ -92,7 +92,7 @@ type receiver struct {
 
 // receive checks W2, W3 and W4: a delivered firing was recorded before, is correct, and is not
 // early.
-func (s *Sim) receive(b *Broker, x *trigger.Firing) {
+func (s *Sim) receive(b *Broker, x *rules.Firing) {
 	s.Counts.Messages++
 	t, id := s.truth, x.ID.String()
 	f := t.firsts[x.ID]

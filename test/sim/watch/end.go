@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/internal/trigger"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 )
 
 // story returns the definition and the events that determine whether a firing is correct.
@@ -88,7 +88,7 @@ func (s *Sim) same(leader *Broker) {
 	path := s.path("fresh")
 	other := &Broker{s: s, host: leader.host, ctx: leader.ctx}
 	other.log = &hostLog{b: other, silent: true}
-	e, err := trigger.OpenStepped(other.options(path, other.log), nil)
+	e, err := rules.OpenStepped(other.options(path, other.log), nil)
 	if err != nil {
 		s.w.Fail("simulator: %v", err)
 		return
@@ -113,10 +113,10 @@ func (s *Sim) same(leader *Broker) {
 }
 
 // known returns an engine's firings as texts: the recorded ones, and those of the newest versions.
-func (s *Sim) known(ctx context.Context, e *trigger.Engine) (list []string) {
+func (s *Sim) known(ctx context.Context, e *rules.Engine) (list []string) {
 	after := int64(0)
 	for {
-		page, err := e.Firings(ctx, trigger.FiringQuery{After: after, Limit: trigger.LimitMax})
+		page, err := e.Firings(ctx, rules.FiringQuery{After: after, Limit: rules.LimitMax})
 		if err != nil {
 			s.w.Fail("W8: firings: %v", err)
 		}

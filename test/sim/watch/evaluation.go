@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/test/driplangtest"
 )
 

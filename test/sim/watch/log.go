@@ -6,10 +6,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/trigger"
-	"github.com/sebbroker/seb/internal/trigger/rule"
-	"github.com/sebbroker/seb/internal/views"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/views"
+	"github.com/sebbroker/seb/internal/triggers/rules"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -30,16 +30,16 @@ func (l *hostLog) state() *state.State { return l.b.host.State() }
 
 func (l *hostLog) Cluster() record.ID { return l.state().Cluster }
 
-func (l *hostLog) Topic(name string) (trigger.Topic, bool) {
+func (l *hostLog) Topic(name string) (rules.Topic, bool) {
 	s := l.state()
 	if s == nil {
-		return trigger.Topic{}, false
+		return rules.Topic{}, false
 	}
 	t := s.TopicByName(name)
 	if t == nil {
-		return trigger.Topic{}, false
+		return rules.Topic{}, false
 	}
-	return trigger.Topic{ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
+	return rules.Topic{ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime()}, true
 }
 
 func (l *hostLog) Create(ctx context.Context, name string, partitions int, settings map[string]string) error {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/triggers/rules"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -99,7 +99,7 @@ func (s *Sim) create() {
 			return
 		}
 		b.begin(func(ctx context.Context, _ *call) {
-			_ = b.log.Create(ctx, topicEvents, eventParts, trigger.AppendTimes) // it is tried again
+			_ = b.log.Create(ctx, topicEvents, eventParts, rules.AppendTimes) // it is tried again
 		})
 	}
 	s.w.After(s.around(30*time.Minute), s.create)

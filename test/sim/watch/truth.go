@@ -3,7 +3,7 @@ package watch
 import (
 	"slices"
 
-	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/test/driplangtest"
 
 	"github.com/sebbroker/seb/record"

@@ -1,0 +1,119 @@
+package keyindex
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/sebbroker/seb/internal/engine/views/localdb"
+)
+
+const (
+	// schemaVersion is the version of FORMAT.md. A file of another version is rebuilt.
+	schemaVersion = 1
+	// applicationID marks the file as a key index: "sebv".
+	applicationID = 0x73656276
+)
+
+var format = &localdb.Format{
+	ApplicationID: applicationID, Version: schemaVersion, Name: "a key index file", Schema: schema,
+}
+
+var schema = []string{
+	`CREATE TABLE manifest (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
+	`CREATE TABLE positions (topic BLOB NOT NULL, partition INTEGER NOT NULL, number INTEGER NOT NULL, ` +
+		`next INTEGER NOT NULL, origin BLOB NOT NULL, settled INTEGER NOT NULL, PRIMARY KEY (topic, partition)) WITHOUT ROWID`,
+	`CREATE TABLE journal (sequence INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
+	`CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
+}
+
+// file is the SQLite file. The follower's goroutine owns it; other goroutines only read blocks of
+// runs.
+type file struct {
+	*localdb.File
+	man       manifest // as committed
+	positions map[partKey]position
+	recent    recent
+	runs      []*run // oldest first, as in man.Runs
+	blocks    *Store
+	merges    []*merging // lowest tier first
+	dead      []*run     // runs whose blocks are to be deleted
+}
+
+// openFile opens the file, or creates it. After localdb.ErrDamaged the file must be deleted.
+func openFile(ctx context.Context, o *Options) (*file, error) {
+	man := manifest{Cluster: o.Log.Cluster().String()}
+	opt := localdb.Options{
+		Path: o.Path, Format: format, First: "INSERT INTO manifest VALUES (1, ?)", Args: []any{man.encode()},
+		CacheBytes: o.CacheBytes, Synchronous: o.sizes.synchronous,
+	}
+	if o.sizes.pagesMax > 0 {
+		opt.Pragmas = []string{"max_page_count(" + strconv.Itoa(o.sizes.pagesMax) + ")"}
+	}
+	db, err := localdb.OpenFile(ctx, &opt)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{File: db, positions: map[partKey]position{}}
+	f.blocks = NewStore(f.block)
+	if err := f.load(ctx, o.Log.Cluster()); err != nil {
+		return nil, errors.Join(localdb.Classify(err), f.Close())
+	}
+	return f, nil
+}
+
+// run is a run in the file.
+type run struct {
+	*Run
+	busy bool // takes part in a merge; owned by the writer
+	pins int  // snapshots that contain it; guarded by View.mu
+}
+
+// deadRun is a run whose blocks are to be deleted.
+func deadRun(id int64) *run { return &run{Run: &Run{Info: Info{ID: id}}} }
+
+// run returns a run of the file for reading.
+func (f *file) run(info Info) (*run, error) {
+	r, err := f.blocks.Run(info)
+	if err != nil {
+		return nil, err
+	}
+	return &run{Run: r}, nil
+}
+
+// block reads a block; it may be called concurrently.
+func (f *file) block(id int64) (list []RunEntry, err error) {
+	found := false
+	err = f.R.Query(context.Background(), func(scan func(...any) error) error {
+		var data sql.RawBytes
+		if err := scan(&data); err != nil {
+			return err
+		}
+		found = true
+		list, err = Decode(id, data)
+		return err
+	}, "SELECT data FROM blocks WHERE id = ?", id)
+	if err == nil && !found {
+		err = localdb.Damaged("block %d is missing", id)
+	}
+	return list, err
+}
+
+// update runs change in a transaction, which also writes the manifest as change has left it.
+func (f *file) update(ctx context.Context, change func(m *manifest) error) error {
+	m := f.man
+	m.Runs = slices.Clone(m.Runs)
+	err := f.Update(ctx, func(ctx context.Context) error {
+		if err := change(&m); err != nil {
+			return err
+		}
+		_, err := f.W.Exec(ctx, "INSERT OR REPLACE INTO manifest VALUES (1, ?)", m.encode())
+		return err
+	})
+	if err == nil {
+		f.man = m
+	}
+	return err
+}

@@ -1,0 +1,328 @@
+package keyindex
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/engine/views/localdb"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// blocks is a store in memory.
+type blocks map[int64][]byte
+
+func (b blocks) put(id int64, data []byte) error {
+	if _, there := b[id]; there {
+		return fmt.Errorf("block %d was written twice", id)
+	}
+	b[id] = bytes.Clone(data)
+	return nil
+}
+
+func (b blocks) read(id int64) ([]RunEntry, error) {
+	data, there := b[id]
+	if !there {
+		return nil, localdb.Damaged("no block %d", id)
+	}
+	return Decode(id, data)
+}
+
+// entries draws sorted entries of few topics and partitions. Keys share prefixes, some are very
+// long, and some have many records.
+func entries(r *rand.Rand, n int) []RunEntry {
+	var list []RunEntry
+	for len(list) < n {
+		e := RunEntry{Topic: uint32(r.IntN(3)), Part: uint32(r.IntN(2)), Offset: r.Int64N(1 << 40), Time: r.Int64N(1<<45) - 1000}
+		switch r.IntN(12) {
+		case 0:
+			e.Key = []byte{}
+		case 1:
+			if r.IntN(30) > 0 {
+				e.Key = fmt.Appendf(nil, "%d", r.IntN(n))
+				break
+			}
+			e.Key = []byte(strings.Repeat("long", 3000+r.IntN(5)))
+		case 2:
+			e.Topic, e.Part, e.Key = 1, 1, []byte("hot")
+			hot := 0
+			if r.IntN(1+n/100) == 0 {
+				hot = r.IntN(1 + n/3)
+			}
+			for range hot {
+				e.Offset += 1 + r.Int64N(5)
+				list = append(list, e)
+			}
+		case 3:
+			e.Key = fmt.Appendf(nil, "k%0100d", r.IntN(50))
+		default:
+			e.Key = fmt.Appendf(nil, "key-%d", r.IntN(n))
+		}
+		e.Flags = []uint8{0, 0, 0, Deleted, Gone, Deleted | Gone}[r.IntN(6)]
+		list = append(list, e)
+	}
+	return Sort(list)
+}
+
+// keyrunWritten writes a run of entries.
+func keyrunWritten(t testing.TB, id int64, list []RunEntry) (blocks, *Run) {
+	t.Helper()
+	b := blocks{}
+	w := NewWriter(id, b.put)
+	for i := range list {
+		must.NoError(t, w.Add(&list[i]))
+	}
+	info, err := w.Finish()
+	if err != nil || info.ID != id || w.ID() != id || info.Entries != int64(len(list)) {
+		t.Fatalf("%+v of %d entries: %v", info, len(list), err)
+	}
+	run := must.Get(NewStore(b.read).Run(info))(t)
+	return b, run
+}
+
+func keyrunSeeded(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+func same(a, b RunEntry) bool {
+	return Compare(&a, &b) == 0 && a.Time == b.Time && a.Flags == b.Flags
+}
+
+func TestRunsReadAsTheyWereWritten(t *testing.T) {
+	r := keyrunSeeded(t)
+	for _, n := range []int{1, 2, 10, 200, 5000, 60_000} {
+		list := entries(r, n)
+		b, run := keyrunWritten(t, int64(n), list)
+		must.NoErrorf(t, run.Check(), "%d entries", n)
+		first, end := IDs(int64(n))
+		for id := range b {
+			if id < first || id >= end || RunOf(id) != int64(n) {
+				t.Fatalf("block %d of run %d", id, n)
+			}
+		}
+		if n == 60_000 && run.Height < 2 {
+			t.Errorf("%d entries in an index of height %d", len(list), run.Height)
+		}
+		c := Cursor{Source: run}
+		var got []RunEntry
+		for err := c.Seek(&RunEntry{}); ; err = c.Next() {
+			must.NoError(t, err)
+			if c.At() == nil {
+				break
+			}
+			got = append(got, *c.At())
+		}
+		if !slices.EqualFunc(got, list, same) {
+			t.Fatalf("%d entries are read as %d others", len(list), len(got))
+		}
+		for i := len(list) - 1; i >= 0; i-- {
+			if err := c.Prev(); err != nil || !same(*c.At(), list[i]) {
+				t.Fatalf("entry %d backwards: %v", i, err)
+			}
+		}
+		if err := c.Prev(); err != nil || c.At() != nil {
+			t.Errorf("before the first: %v", err)
+		}
+	}
+}
+
+// TestSeek checks that cursors find existing entries and the neighbors of missing ones from any
+// position.
+func TestSeek(t *testing.T) {
+	r := keyrunSeeded(t)
+	list := entries(r, 20_000)
+	_, run := keyrunWritten(t, 1, list)
+	for name, s := range map[string]Source{"run": run, "reading": &Reading{Run: run}, "memory": Memory(list)} {
+		c := Cursor{Source: s}
+		for range sebtest.Runs(2000, 200) {
+			e := list[r.IntN(len(list))]
+			switch r.IntN(5) {
+			case 0:
+				e.Offset += r.Int64N(5) - 2
+			case 1:
+				e = Lowest(e.Topic, After(e.Key), 0)
+			case 2:
+				e = Highest(e.Topic, e.Key, math.MaxUint32)
+			case 3:
+				e.Key = append(bytes.Clone(e.Key[:r.IntN(len(e.Key)+1)]), byte(r.Uint32()))
+			}
+			want, _ := slices.BinarySearchFunc(list, e, func(a, b RunEntry) int { return Compare(&a, &b) })
+			must.NoError(t, c.Seek(&e))
+			if at := c.At(); (at == nil) != (want == len(list)) || at != nil && !same(*at, list[want]) {
+				t.Fatalf("%s: sought %+v, found %+v, want entry %d of %d", name, e, at, want, len(list))
+			}
+			must.NoError(t, c.SeekBefore(&e))
+			if at := c.At(); (at == nil) != (want == 0) || at != nil && !same(*at, list[want-1]) {
+				t.Fatalf("%s: sought before %+v, found %+v, want entry %d", name, e, at, want-1)
+			}
+		}
+	}
+}
+
+// TestMergedSources checks that several sources are one, in which the newer decides.
+func TestMergedSources(t *testing.T) {
+	r := keyrunSeeded(t)
+	for range 20 {
+		var sources []Source
+		var all []RunEntry
+		for i := range 1 + r.IntN(5) {
+			list := entries(r, 1+r.IntN(2000))
+			for range 20 { // some records of older sources
+				if len(all) > 0 {
+					e := all[r.IntN(len(all))]
+					e.Flags, e.Time = Gone, int64(i)
+					list = append(list, e)
+				}
+			}
+			list = Sort(list)
+			all = MergeTwo(all, list)
+			if r.IntN(2) == 0 {
+				sources = append(sources, Memory(list))
+				continue
+			}
+			_, run := keyrunWritten(t, int64(i), list)
+			sources = append(sources, run)
+		}
+		m := NewMerged(append(sources, Memory(nil)))
+		must.NoError(t, m.Seek(&RunEntry{}))
+		for i, want := range all {
+			e := m.First()
+			if e == nil || !same(*e, want) {
+				t.Fatalf("entry %d is %+v, want %+v", i, e, want)
+			}
+			must.NoError(t, m.Next(e))
+		}
+		if e := m.First(); e != nil {
+			t.Fatalf("behind the last is %+v", e)
+		}
+		must.NoError(t, m.SeekBefore(&RunEntry{Topic: math.MaxUint32}))
+		for i, want := range slices.Backward(all) {
+			e := m.Last()
+			if e == nil || !same(*e, want) {
+				t.Fatalf("backwards entry %d is %+v, want %+v", i, e, want)
+			}
+			must.NoError(t, m.Prev(e))
+		}
+		takeKeys(t, m, all)
+	}
+}
+
+// takeKeys visits sources key by key.
+func takeKeys(t *testing.T, m Merged, all []RunEntry) {
+	t.Helper()
+	must.NoError(t, m.Seek(&RunEntry{}))
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && CompareKey(&all[n], &all[0]) == 0 {
+			n++
+		}
+		var want []RunEntry // the last of each partition
+		for i := range n {
+			if i+1 == n || all[i+1].Part != all[i].Part {
+				want = append(want, all[i])
+			}
+		}
+		e := m.First()
+		if e == nil || CompareKey(e, &all[0]) != 0 {
+			t.Fatalf("the next key is %+v, want %+v", e, all[0])
+		}
+		got := must.Get(m.TakeKey(*e))(t)
+		slices.SortFunc(got, func(a, b RunEntry) int { return Compare(&a, &b) })
+		if !slices.EqualFunc(got, want, same) {
+			t.Fatalf("newest of %.20q are %+v, want %+v", e.Key, got, want)
+		}
+		all = all[n:]
+	}
+}
+
+// TestDamagedRuns checks that Check detects any difference from the written run.
+func TestDamagedRuns(t *testing.T) {
+	r := keyrunSeeded(t)
+	list := entries(r, 30_000)
+	whole, run := keyrunWritten(t, 1, list)
+	ids := []int64{}
+	for id := range whole {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	verify := func(name string, change func(b blocks, info *Info)) {
+		t.Helper()
+		b, info := blocks{}, run.Info
+		for id, data := range whole {
+			b[id] = bytes.Clone(data)
+		}
+		change(b, &info)
+		bad, err := NewStore(b.read).Run(info)
+		if err == nil {
+			err = bad.Check()
+		}
+		if !errors.Is(err, localdb.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for range sebtest.Runs(50, 5) {
+		id, other := ids[r.IntN(len(ids))], ids[r.IntN(len(ids))]
+		verify("a bit", func(b blocks, _ *Info) { b[id][r.IntN(len(b[id]))] ^= 1 << r.IntN(8) })
+		verify("a block less", func(b blocks, _ *Info) { delete(b, id) })
+		verify("a block cut off", func(b blocks, _ *Info) { b[id] = b[id][:r.IntN(len(b[id]))] })
+		if id != other {
+			verify("a block copied over another", func(b blocks, _ *Info) { b[id] = b[other] })
+		}
+	}
+	verify("an entry less", func(_ blocks, info *Info) { info.Entries-- })
+	verify("a block too many", func(_ blocks, info *Info) { info.Blocks++ })
+	verify("no blocks", func(_ blocks, info *Info) { info.Blocks = 0 })
+	verify("too high", func(_ blocks, info *Info) { info.Height = levelsMax })
+	verify("higher", func(_ blocks, info *Info) { info.Height++ })
+	verify("lower", func(_ blocks, info *Info) { info.Height-- })
+	verify("another run's", func(_ blocks, info *Info) { info.ID++ })
+	// Valid blocks in a wrong order.
+	a, b := list[:len(list)/2], list[len(list)/2:]
+	_, turned := keyrunWritten(t, 1, append(slices.Clone(b), a...))
+	if err := turned.Check(); !errors.Is(err, localdb.ErrDamaged) {
+		t.Errorf("out of order: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{1, 5, 50} {
+		list := entries(r, n)
+		var x Encoder
+		for i := range list {
+			list[i].Key = list[i].Key[:min(len(list[i].Key), 20)]
+		}
+		for _, e := range Sort(list) {
+			x.Add(&e)
+		}
+		f.Add(bytes.Clone(x.buf))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		// Fuzzing does not find checksums.
+		x := Encoder{buf: bytes.Clone(body)}
+		list, err := Decode(7, x.Seal(7))
+		if err != nil {
+			must.ErrorIs(t, err, localdb.ErrDamaged)
+			return
+		}
+		var again Encoder
+		for i := range list {
+			again.Add(&list[i])
+		}
+		back, err := Decode(9, again.Seal(9))
+		if err != nil || !slices.EqualFunc(list, back, same) {
+			t.Fatalf("%d entries came back as %d: %v", len(list), len(back), err)
+		}
+		if _, err := Decode(8, x.buf); !errors.Is(err, localdb.ErrDamaged) {
+			t.Fatalf("under another id: %v", err)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package framed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/sebbroker/seb/internal/engine/base/sampled"
+	"github.com/sebbroker/seb/internal/engine/base/wake"
+)
+
+// Server serves the connections of a listener. Its methods may be called concurrently.
+type Server struct {
+	o     Options
+	met   counters
+	began time.Time
+
+	large *large // nil: no bound
+
+	ending  chan struct{} // closed by Drain
+	left    wake.Signal   // a connection has ended
+	serving sync.WaitGroup
+
+	mu       sync.Mutex // guards the fields below
+	draining bool
+	listener net.Listener
+	links    map[*link]struct{}
+	leaving  int // evicted connections in links; their slots are taken
+	lines    sampled.Lines
+}
+
+// New creates a server; Serve starts it.
+func New(o Options) *Server {
+	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: wake.New(), links: map[*link]struct{}{}}
+	if s.o.LargeBytes > 0 {
+		s.large = &large{size: s.o.LargeBytes, free: semaphore.NewWeighted(s.o.LargeBytes)}
+	}
+	s.met = newCounters(s.o.Metrics, s.o.Name)
+	return s
+}
+
+// Serve serves connections of l until Drain or Close, which close l, and then returns nil. Any
+// other end of l is an error. It is called once. ctx must outlive Close.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	if s.draining {
+		s.mu.Unlock()
+		err := l.Close()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		return err
+	}
+	s.listener = l
+	s.mu.Unlock()
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		select {
+		case <-s.ending:
+			cancel() // cancels waits and readers
+		case <-ctx.Done():
+		}
+	}()
+	var failed error
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if !s.isDraining() {
+				failed = err
+			}
+			break
+		}
+		s.accept(ctx, c)
+	}
+	if failed != nil {
+		cancel()
+	}
+	s.serving.Wait()
+	cancel()
+	<-stop
+	return failed
+}
+
+func (s *Server) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// accept starts a connection, or closes it if there is no slot. It may wait for a slot; further
+// connections then wait in the kernel.
+func (s *Server) accept(ctx context.Context, c net.Conn) {
+	s.mu.Lock()
+	if !s.makeRoomLocked() {
+		s.warnFullLocked(c)
+		s.mu.Unlock()
+		s.met.refused.Inc()
+		reset(c)
+		_ = c.Close()
+		return
+	}
+	l := s.newLink(c)
+	ctx, l.end = context.WithCancel(ctx)
+	s.links[l] = struct{}{}
+	s.serving.Add(1)
+	s.mu.Unlock()
+	s.met.open.Inc()
+	go func() {
+		defer s.serving.Done()
+		l.run(ctx)
+		s.met.open.Dec()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.links, l)
+		if l.leaving {
+			s.leaving--
+		}
+		s.left.Send()
+	}()
+}
+
+func (s *Server) warnFullLocked(c net.Conn) {
+	if !s.draining { // one line for all clients, because the listener is full for all
+		s.lines.Warn(s.o.Logger, "", "connections at their limit and in use, new ones are closed", "listener", s.o.Name,
+			"limit", s.o.Connections, "remote", c.RemoteAddr().String(), "flag", "--memory-limit")
+	}
+}
+
+// newLink creates a connection. The caller sets end.
+func (s *Server) newLink(c net.Conn) *link {
+	l := &link{
+		s: s, c: c, cut: c.Close, since: time.Now(),
+		queue: make(chan pending, s.o.QueueRequests), room: wake.New(),
+	}
+	if tcp, ok := c.(*net.TCPConn); ok && s.o.Port.Secure() {
+		l.tls = s.o.Port.Server(tcp)
+		l.c, l.cut = l.tls, l.tls.Cut
+	}
+	l.r = bufio.NewReaderSize(l.c, readerBytes)
+	l.session = s.o.Open(l.c, func() { _ = l.cut() })
+	l.active.Store(s.clock())
+	return l
+}
+
+// unauthenticatedGrace is the time for which an unauthenticated connection keeps its slot. A flood
+// of connections that never authenticate cannot displace one that does so in time: it waits for a
+// slot and then has this time.
+const unauthenticatedGrace = 500 * time.Millisecond
+
+// makeRoomLocked reports whether there is a slot for another connection. It uses, in this order, a
+// free slot, the slot of the oldest unauthenticated connection, or the slot of an idle connection.
+// It unlocks mu while it waits for one of the first two.
+func (s *Server) makeRoomLocked() bool {
+	for !s.draining {
+		if len(s.links)-s.leaving < s.o.Connections {
+			return true
+		}
+		oldest := s.oldestUnauthenticatedLocked()
+		if oldest == nil {
+			return s.evictIdleLocked()
+		}
+		left := time.Until(oldest.since.Add(unauthenticatedGrace))
+		if left <= 0 {
+			s.met.evicted.Inc()
+			delete(s.links, oldest)
+			reset(oldest.c)
+			_ = oldest.cut()
+			return true
+		}
+		s.mu.Unlock()
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-s.left:
+		case <-s.ending:
+		}
+		timer.Stop()
+		s.mu.Lock()
+	}
+	return false
+}
+
+// oldestUnauthenticatedLocked is the oldest unauthenticated connection; nil if there is none.
+func (s *Server) oldestUnauthenticatedLocked() (oldest *link) {
+	for l := range s.links {
+		if !l.authenticated.Load() && (oldest == nil || l.since.Before(oldest.since)) {
+			oldest = l
+		}
+	}
+	return oldest
+}
+
+// clock is the time since the server was created.
+func (s *Server) clock() int64 { return int64(time.Since(s.began)) }
+
+// evictIdleLocked evicts the connection that has been idle longest, if that is long enough. Its
+// client waits for no answer, and reconnects on demand.
+func (s *Server) evictIdleLocked() bool {
+	var idle *link
+	for l := range s.links {
+		if !l.leaving && l.count.Load() == 0 && (idle == nil || l.active.Load() < idle.active.Load()) {
+			idle = l
+		}
+	}
+	if idle == nil || s.clock()-idle.active.Load() < int64(s.o.EvictIdleAfter) {
+		return false
+	}
+	s.met.evicted.Inc()
+	idle.leaving = true
+	s.leaving++
+	idle.end()
+	return true
+}
+
+// Drain closes the listener, ends waits with the data so far, and stops reading requests. It does
+// not wait, and may be called more than once.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return
+	}
+	s.draining = true
+	close(s.ending)
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+}
+
+// Close drains, waits until all begun requests are answered, and closes the connections. If ctx
+// ends first, it cuts them and returns ctx's error. Calling it twice is safe.
+func (s *Server) Close(ctx context.Context) error {
+	s.Drain()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.serving.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for l := range s.links {
+		_ = l.cut()
+	}
+	s.mu.Unlock()
+	<-done
+	return ctx.Err()
+}
+
+// Connections is the number of open connections.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.links)
+}

@@ -1,0 +1,51 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/engine/base/sorting"
+	"github.com/sebbroker/seb/internal/protocols/framed"
+	"github.com/sebbroker/seb/internal/protocols/kafka/wire"
+)
+
+// ApiVersions (18), v0 to v4: the served keys and versions. There are no features to negotiate. The
+// answer to an unknown version is v0, with UNSUPPORTED_VERSION and the served versions (KIP-511).
+var _ = register(api{
+	key: kmsg.ApiVersions, min: 0, max: 4, unauthenticated: true,
+	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3)}},
+	begin: serving((*call).apiVersions),
+})
+
+func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.ApiKeys = c.versions()
+	return resp, nil
+}
+
+// unknownVersion answers an unknown version of ApiVersions, which only a newer client sends.
+func (c *call) unknownVersion() (framed.Finish, error) {
+	return func(context.Context) (framed.Answer, error) {
+		resp := kmsg.NewPtrApiVersionsResponse()
+		resp.ErrorCode, resp.ApiKeys = kerr.UnsupportedVersion.Code, c.versions()
+		c.version = 0
+		return c.answer(resp, resp.AppendTo), nil
+	}, nil
+}
+
+func (s *Server) versions() []kmsg.ApiVersionsResponseApiKey {
+	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(s.apis))
+	for _, a := range s.apis {
+		if a.brokers {
+			continue
+		}
+		k := kmsg.NewApiVersionsResponseApiKey()
+		k.ApiKey, k.MinVersion, k.MaxVersion = a.key.Int16(), a.min, a.max
+		keys = append(keys, k)
+	}
+	sorting.Sort(keys, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) })
+	return keys
+}

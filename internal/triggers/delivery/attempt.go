@@ -1,0 +1,229 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/base/pause"
+	"github.com/sebbroker/seb/internal/triggers/delivery/template"
+	"github.com/sebbroker/seb/internal/triggers/rules"
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
+
+	inner "github.com/sebbroker/seb/internal/triggers/delivery/webhook"
+	"github.com/sebbroker/seb/webhook"
+)
+
+// attempt is the recorded outcome of an attempt, in JSON.
+type attempt struct {
+	inner.Outcome
+	// At is the end of the attempt, Delivered the time when the fired message was delivered, now or
+	// earlier; ms since 1970.
+	At        int64 `json:"at"`
+	Delivered int64 `json:"delivered,omitempty"`
+}
+
+// lastAttempt is the recorded outcome of a firing's last attempt.
+func lastAttempt(x *rules.Firing) (a attempt) {
+	if len(x.Outcome) > 0 && json.Unmarshal(x.Outcome, &a) != nil {
+		return attempt{}
+	}
+	return a
+}
+
+// deliverLoop makes a delivery, and then others of the same trigger. An attempt releases its slot
+// before its outcome is recorded, so that the next one can start.
+func (d *Dispatcher) deliverLoop(ctx, reports context.Context, q *queue, p *plan, x *rules.Firing) {
+	defer d.wakeups.Send()
+	defer d.addLoops(q, -1)
+	for n := 1; x != nil; n++ {
+		d.deliverOne(ctx, reports, q, p, x)
+		if n == chainMax || ctx.Err() != nil {
+			return
+		}
+		x, p = d.begin(q, d.opt.Webhooks.Now())
+	}
+}
+
+// deliverOne makes one delivery.
+func (d *Dispatcher) deliverOne(ctx, reports context.Context, q *queue, p *plan, x *rules.Firing) {
+	begun := d.finishedCount()
+	a, gone, err := d.try(ctx, p, x)
+	until := time.Time{}
+	if err != nil && !errors.Is(err, errFull) && !errors.Is(err, errNotPending) {
+		until = d.opt.Webhooks.Now().Add(errorBackoff)
+		if ctx.Err() == nil {
+			d.lines.Warn(d.opt.Logger, x.Trigger, "delivery preparation failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+		}
+	}
+	d.finishAttempt(q, errors.Is(err, errFull), begun, until)
+	if a == nil {
+		d.remove(q, x.ID)
+		return
+	}
+	d.running.Go(func() {
+		defer d.remove(q, x.ID)
+		if gone {
+			d.pause(reports, p, x)
+		}
+		d.report(reports, x, *a)
+	})
+}
+
+var (
+	errFull       = errors.New("no capacity for another attempt")
+	errNotPending = errors.New("firing is no longer pending")
+)
+
+// try attempts a delivery if it is still pending and the rules allow it. It returns the attempt to
+// report, nil if none, and whether the receiver has answered 410 Gone.
+func (d *Dispatcher) try(ctx context.Context, p *plan, x *rules.Firing) (a *rules.Attempt, gone bool, err error) {
+	m, err := d.prepare(ctx, p, x)
+	if wait, ok := errors.AsType[*notBeforeError](err); ok {
+		d.met.deferred.Inc()
+		return &rules.Attempt{Retraction: x.Retraction, State: rule.Pending, NextTry: wait.at, Deferred: true}, false, nil
+	}
+	if errors.Is(err, errNotPending) {
+		d.met.dropped.Inc()
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer m.release()
+	o := m.send(ctx)
+	d.met.outcomes[o.Kind].Inc()
+	d.met.seconds.Update(o.Took.Seconds())
+	return d.judge(p, x, o), o.Gone(), nil
+}
+
+// judge builds the report of an attempt, and applies Retry-After.
+func (d *Dispatcher) judge(p *plan, x *rules.Firing, o inner.Outcome) *rules.Attempt {
+	if o.Kind == inner.Stopped {
+		return nil
+	}
+	now := d.opt.Webhooks.Now()
+	d.pauseReceiver(p, now, o.RetryAfter)
+	kept := attempt{Outcome: o, At: now.UnixMilli(), Delivered: lastAttempt(x).Delivered}
+	a := &rules.Attempt{Retraction: x.Retraction, State: rule.Dead}
+	next, again := p.Backoff.Next(o, x.Tries+1, now, rand.Float64())
+	switch {
+	case o.Kind == inner.Delivered:
+		a.State = rule.Delivered
+		if !x.Retraction {
+			kept.Delivered = kept.At
+		}
+	case again:
+		a.State, a.NextTry = rule.Pending, next
+	default:
+		d.met.dead.Inc()
+		d.lines.Warn(d.opt.Logger, x.Trigger, "firing dead after last delivery attempt", "trigger", x.Trigger, "firing", x.ID.String(),
+			"attempts", x.Tries+1, "status", o.Status)
+	}
+	a.Outcome, _ = json.Marshal(kept) // numbers and strings: cannot fail
+	return a
+}
+
+// pause pauses a trigger whose receiver has answered 410 Gone, unless its delivery has changed
+// since.
+func (d *Dispatcher) pause(ctx context.Context, p *plan, x *rules.Firing) {
+	t, err := d.opt.Engine.Trigger(ctx, x.Trigger)
+	if err != nil || t.Status == rule.Paused {
+		return
+	}
+	if deliver, err := d.opt.Engine.Opened(&t.Definition); err != nil || !bytes.Equal(deliver, p.given) {
+		return
+	}
+	d.met.paused.Inc()
+	d.opt.Logger.Warn("trigger paused: receiver answered 410 Gone", "trigger", x.Trigger)
+	if err := d.opt.Engine.Pause(ctx, x.Trigger, true); err != nil && ctx.Err() == nil {
+		d.opt.Logger.Warn("pausing a trigger failed", "trigger", x.Trigger, "err", err)
+	}
+}
+
+// checkPending returns errNotPending if a firing is no longer pending, or its trigger is paused or
+// deleted. It is called right before sending, because either may happen at any time.
+func (d *Dispatcher) checkPending(ctx context.Context, x *rules.Firing) error {
+	now, err := d.opt.Engine.Firing(ctx, x.ID)
+	if err != nil && !errors.Is(err, rules.ErrUnknownFiring) {
+		return err
+	}
+	t, unknown := d.opt.Engine.Head(x.Trigger)
+	if err != nil || unknown != nil || t.Paused || !d.opt.Log.Leads() ||
+		now.State != rule.Pending || now.Retraction != x.Retraction || now.Tries != x.Tries {
+		return errNotPending
+	}
+	return nil
+}
+
+// notBeforeError is the error of a delivery that a rule forbids before a time.
+type notBeforeError struct{ at time.Time }
+
+// Error includes the time.
+func (e *notBeforeError) Error() string { return "not before " + e.at.String() }
+
+// pastMax bounds the firings of an entity that a cap reads, including those not delivered.
+const pastMax = 2 * inner.CapCountMax
+
+// checkCap returns a *notBeforeError if the frequency cap forbids a delivery now. A retraction is
+// always allowed.
+func (d *Dispatcher) checkCap(ctx context.Context, p *plan, x *rules.Firing) error {
+	if p.Rules.Cap.Count < 1 || x.Retraction {
+		return nil
+	}
+	list, err := d.opt.Engine.EntityFirings(ctx, x.Trigger, x.Entity, pastMax)
+	if err != nil {
+		return err
+	}
+	var past []time.Time
+	for i := range list {
+		if at := lastAttempt(&list[i]).Delivered; at != 0 && list[i].ID != x.ID {
+			past = append(past, time.UnixMilli(at))
+		}
+	}
+	now := d.opt.Webhooks.Now()
+	if at := p.Rules.Next(now, past); at.After(now) {
+		return &notBeforeError{at}
+	}
+	return nil
+}
+
+// buildMessage builds the message of a firing from its events that are still in the log.
+func (d *Dispatcher) buildMessage(ctx context.Context, x *rules.Firing) (*template.Message, error) {
+	events, err := d.opt.Engine.MatchedEvents(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	m := &template.Message{
+		ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, At: time.UnixMilli(x.At).UTC(),
+		State: template.Fired, Attempt: x.Tries + 1,
+	}
+	if x.Retraction {
+		m.State, m.At = template.Retracted, time.UnixMilli(x.RetractedAt).UTC()
+	}
+	for i := range events {
+		e := &events[i]
+		m.Witness = append(m.Witness, webhook.Event{Event: e.Name, Time: time.UnixMilli(e.Time).UTC(), Offset: e.Offset, Data: e.Data})
+	}
+	return m, nil
+}
+
+// report records an attempt. It retries until that succeeds or this broker is no longer the leader.
+func (d *Dispatcher) report(ctx context.Context, x *rules.Firing, a rules.Attempt) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		err := d.opt.Engine.Report(ctx, x.ID, a)
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, rules.ErrNotLeader), errors.Is(err, rules.ErrClosed):
+			return
+		case errors.Is(err, rules.ErrUnknownFiring), errors.Is(err, rules.ErrInvalid):
+			d.lines.Warn(d.opt.Logger, x.Trigger, "delivery attempt not recorded", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+			return
+		}
+		d.lines.Warn(d.opt.Logger, x.Trigger, "recording a delivery attempt failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
+		if pause.Wait(ctx, wait) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/triggers/rules/rule"
+	"github.com/sebbroker/seb/internal/triggers/rules/store"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
+)
+
+// fill appends events of random entities, a thousand per slot, one slot per millisecond.
+func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
+	t, _ := s.b.Topic("events")
+	r := rand.New(rand.NewPCG(1, 2))
+	for total < n {
+		var recs [2][]record.Record
+		for range 1000 {
+			e := ev(fmt.Sprintf("user-%07d", r.IntN(entities)), fmt.Sprintf("event-%d", r.IntN(names)))
+			value := must.Get(json.Marshal(e))(b)
+			part := s.b.partOf(t, e.EntityID)
+			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
+		}
+		s.b.mu.Lock()
+		for part := range recs {
+			s.b.appendLocked(t.ID, uint32(part), recs[part])
+		}
+		s.b.mu.Unlock()
+		s.b.advance(time.Millisecond)
+		total += 1000
+	}
+	return total
+}
+
+func benchEngine(b testing.TB) *stepped {
+	return stepBy(b, newLog().broker(true), filepath.Join(b.TempDir(), "triggers.db"), nil)
+}
+
+// BenchmarkEvents measures an event with 100 triggers, three of which mention it.
+func BenchmarkEvents(b *testing.B) {
+	for _, entities := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("entities=%d", entities), func(b *testing.B) {
+			s := benchEngine(b)
+			const names = 66 // each trigger mentions two
+			for i := range 100 {
+				expr := fmt.Sprintf(`"event-%d" THEN (NOT "event-%d" WITHIN 7 days)`, i*2%names, (i*2+1)%names)
+				s.put(s.definition(fmt.Sprint("t", i), expr, nil))
+			}
+			s.settle()
+			for b.Loop() {
+				b.StopTimer()
+				n := fill(b, s, 100_000, entities, names)
+				b.StartTimer()
+				before, at := s.counted("steps_total"), time.Now()
+				for s.w.Step(b.Context()) == 0 {
+				}
+				b.ReportMetric(float64(n)/time.Since(at).Seconds(), "events/s")
+				b.ReportMetric(float64(s.counted("steps_total")-before)/float64(n), "steps/event")
+			}
+		})
+	}
+}
+
+// BenchmarkInstances measures an instance on disk.
+func BenchmarkInstances(b *testing.B) {
+	const entities = 1_000_000
+	for b.Loop() {
+		s := benchEngine(b)
+		s.put(s.definition("week", `signup THEN (NOT use WITHIN 7 days)`, func(d *rule.Definition) { d.Fire = rule.OnEdge }))
+		s.settle()
+		t, _ := s.b.Topic("events")
+		for i := 0; i < entities; i += 1000 {
+			var recs [2][]record.Record
+			for j := range 1000 {
+				e := ev(fmt.Sprintf("user-%07d", (i+j)*7919%entities), "signup")
+				value, _ := json.Marshal(e)
+				part := s.b.partOf(t, e.EntityID)
+				recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
+			}
+			s.b.mu.Lock()
+			for part := range recs {
+				s.b.appendLocked(t.ID, uint32(part), recs[part])
+			}
+			s.b.mu.Unlock()
+			s.b.advance(time.Millisecond)
+		}
+		at := time.Now()
+		s.settle()
+		b.ReportMetric(entities/time.Since(at).Seconds(), "events/s")
+		list, err := s.Triggers()
+		must.NoError(b, err)
+		var rows, due int64
+		err = s.follower.Query(func(q store.Queries) (err error) {
+			rows, due, err = q.Count(b.Context(), list[0].No)
+			return err
+		})
+		if err != nil || rows != entities || due != entities {
+			b.Fatalf("%d rows, %d due: %v", rows, due, err)
+		}
+		s.end()
+		info, err := os.Stat(s.path)
+		must.NoError(b, err)
+		b.ReportMetric(float64(info.Size())/1e6, "MB")
+		b.ReportMetric(float64(info.Size())/entities, "bytes/instance")
+	}
+}
+
+// BenchmarkDeadline measures the delay between a deadline and the record of its firing, on a log
+// without latency.
+func BenchmarkDeadline(b *testing.B) {
+	log := newLog().broker(true)
+	stop, done := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	go func() { // the log uses the real clock
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				log.until(time.Since(began))
+			}
+		}
+	}()
+	e, err := Open(b.Context(), Options{Path: filepath.Join(b.TempDir(), "triggers.db"), Log: log, Now: log.now})
+	must.NoError(b, err)
+	put(b, e, newDefinition(b, "t", "A THEN (NOT B WITHIN 50 ms)"))
+	most, n := int64(0), 0
+	for b.Loop() {
+		n++
+		log.post(ev(fmt.Sprint("user", n), "A"))
+		for recorded := false; !recorded; { // without waking the engine
+			changed := e.Changed()
+			list, err := e.Firings(b.Context(), FiringQuery{After: int64(n - 1), Limit: 1})
+			if recorded = err == nil && len(list) > 0 && list[0].Recorded != 0; recorded {
+				most = max(most, list[0].Recorded-list[0].At)
+				break
+			}
+			<-changed
+		}
+	}
+	b.ReportMetric(float64(most), "ms-late-at-most")
+	must.NoError(b, e.Close())
+	close(stop)
+	<-done
+}
