@@ -35,6 +35,7 @@ func Rules() []Rule {
 	return []Rule{
 		{"parse", checkParse},
 		{"imports", checkImports},
+		{"wings", checkWings},
 		{"sizes", checkSizes},
 		{"comments", checkComments},
 		{"links", checkLinks},
