@@ -40,6 +40,11 @@ func admin(t *testing.T, b *testenv.InteropBroker) *kadm.Client {
 	return kadm.NewClient(c)
 }
 
+// nodeID returns the ID of the only broker, which belongs to its address.
+func nodeID(t *testing.T, b *testenv.InteropBroker) int32 {
+	return must.Get(admin(t, b).BrokerMetadata(t.Context()))(t).Controller
+}
+
 // write appends records to partition 0 of a topic.
 func write(t *testing.T, b *testenv.InteropBroker, topic string, values ...string) {
 	t.Helper()

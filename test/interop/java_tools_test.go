@@ -91,7 +91,8 @@ func topicsScene(t *testing.T, b *testenv.InteropBroker) {
 	tool(t, b, topicsTool, "--create", "--topic", "tools-gone")
 	says(t, tool(t, b, topicsTool, "--create", "--if-not-exists", "--topic", "tools-gone"))
 	says(t, tool(t, b, topicsTool, "--list"), "tools\n", "tools-gone")
-	says(t, tool(t, b, topicsTool, "--describe", "--topic", "tools"), "PartitionCount: 2", "ReplicationFactor: 1", "retention.ms=7200000", "Leader: 1", "Isr: 1")
+	says(t, tool(t, b, topicsTool, "--describe", "--topic", "tools"), "PartitionCount: 2", "ReplicationFactor: 1", "retention.ms=7200000",
+		fmt.Sprint("Leader: ", nodeID(t, b)), fmt.Sprint("Isr: ", nodeID(t, b)))
 	tool(t, b, topicsTool, "--alter", "--topic", "tools", "--partitions", "3")
 	says(t, tool(t, b, topicsTool, "--describe", "--topic", "tools"), "PartitionCount: 3")
 	if out := tool(t, b, topicsTool, "--describe", "--unavailable-partitions"); strings.TrimSpace(out) != "" {
@@ -140,7 +141,7 @@ func offsetsScene(t *testing.T, b *testenv.InteropBroker) {
 	must.NoError(t, os.WriteFile(plan, []byte(text), 0o600))
 	says(t, tool(t, b, deleteTool, "--offset-json-file", plan), "tools-0\tlow_watermark: 5", "tools-1\tlow_watermark: 3")
 	check.Equalf(t, sum("--time", "earliest"), 8, "after 8 records were deleted the sum of the first offsets")
-	says(t, tool(t, b, dirsTool, "--describe", "--topic-list", "tools"), `"broker":1`, `"partition":"tools-2"`, `"error":null`)
+	says(t, tool(t, b, dirsTool, "--describe", "--topic-list", "tools"), fmt.Sprintf(`"broker":%d,`, nodeID(t, b)), `"partition":"tools-2"`, `"error":null`)
 }
 
 func groupsScene(t *testing.T, b *testenv.InteropBroker) {
@@ -182,7 +183,7 @@ func configsScene(t *testing.T, b *testenv.InteropBroker) {
 
 func versionsScene(t *testing.T, b *testenv.InteropBroker) {
 	out := tool(t, b, versionsTool)
-	says(t, out, "(id: 1 rack: null", "Produce(0): 0 to 13", "Fetch(1): 4 to 18", "InitProducerId(22): 0 to 5",
+	says(t, out, fmt.Sprintf("(id: %d rack: null", nodeID(t, b)), "Produce(0): 0 to 13", "Fetch(1): 4 to 18", "InitProducerId(22): 0 to 5",
 		"ConsumerGroupHeartbeat(68): 0 to 1", "ShareGroupHeartbeat(76): UNSUPPORTED")
 }
 

@@ -56,12 +56,13 @@ def topics():
     listed = admin.list_topics(timeout=30)
     expect("validated only", "validated" in listed.topics, False)
     expect("partitions", sorted(listed.topics[topic].partitions), [0, 1])
-    expect("leader", listed.topics[topic].partitions[1].leader, 1)
-    expect("controller", listed.controller_id, 1)
+    node, = listed.brokers
+    expect("leader", listed.topics[topic].partitions[1].leader, node)
+    expect("controller", listed.controller_id, node)
     described = result(admin.describe_topics(TopicCollection([topic])))
-    expect("described", [(p.id, p.leader.id, len(p.isr)) for p in described.partitions], [(0, 1, 1), (1, 1, 1)])
+    expect("described", [(p.id, p.leader.id, len(p.isr)) for p in described.partitions], [(0, node, 1), (1, node, 1)])
     nodes = admin.describe_cluster().result(30).nodes
-    expect("nodes", [n.id for n in nodes], [1])
+    expect("nodes", [n.id for n in nodes], [node])
     tell("AdminClient: create, list and describe topics, describe the cluster", began)
 
     began = time.time()

@@ -128,7 +128,11 @@ func group(brokers []string, cfg *sarama.Config, admin sarama.ClusterAdmin) erro
 }
 
 func configs(admin sarama.ClusterAdmin) error {
-	list, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.BrokerResource, Name: "1", ConfigNames: []string{"num.partitions"}})
+	brokers, controller, err := admin.DescribeCluster()
+	if err != nil || len(brokers) != 1 {
+		return fmt.Errorf("%d brokers, %w", len(brokers), err)
+	}
+	list, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.BrokerResource, Name: fmt.Sprint(controller), ConfigNames: []string{"num.partitions"}})
 	if err != nil || len(list) != 1 || list[0].Value != "1" || !list[0].ReadOnly {
 		return fmt.Errorf("%+v, %w", list, err)
 	}
@@ -137,8 +141,8 @@ func configs(admin sarama.ClusterAdmin) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	dirs, err := admin.DescribeLogDirs([]int32{1})
-	if err != nil || len(dirs[1]) != 1 {
+	dirs, err := admin.DescribeLogDirs([]int32{controller})
+	if err != nil || len(dirs[controller]) != 1 {
 		return fmt.Errorf("%+v, %w", dirs, err)
 	}
 	return nil

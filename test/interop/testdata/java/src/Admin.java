@@ -63,9 +63,10 @@ class Admin {
         Set<String> names = admin.listTopics().names().get();
         Interop.want(names.containsAll(Set.of("admin-a", "admin-b", "admin-c")) && !names.contains("admin-dry"), "topics: %s", names);
         TopicDescription a = describe(admin, "admin-a");
+        int node = admin.describeCluster().controller().get().id();
         Interop.same(a.partitions().size(), 3, "partitions described");
         Interop.same(a.topicId(), id, "topic id");
-        Interop.want(!a.isInternal() && a.partitions().get(2).leader().id() == 1 && a.partitions().get(2).isr().size() == 1, "%s", a);
+        Interop.want(!a.isInternal() && a.partitions().get(2).leader().id() == node && a.partitions().get(2).isr().size() == 1, "%s", a);
         Interop.same(describe(admin, "admin-c").partitions().size(), 2, "partitions of admin-c");
         var byId = admin.describeTopics(TopicCollection.ofTopicIds(List.of(id))).allTopicIds().get().get(id);
         Interop.same(byId.name(), "admin-a", "name of the id");
@@ -115,7 +116,7 @@ class Admin {
         Interop.refused(UnknownTopicOrPartitionException.class, "settings of no topic",
             () -> alter(admin, "admin-none", new ConfigEntry("retention.ms", "1"), OpType.SET));
         // The tools ask for the broker's settings as well.
-        var broker = new ConfigResource(ConfigResource.Type.BROKER, "1");
+        var broker = new ConfigResource(ConfigResource.Type.BROKER, admin.describeCluster().controller().get().idString());
         try {
             Interop.say("settings of the broker: %s", admin.describeConfigs(List.of(broker)).all().get().get(broker).entries().size());
         } catch (ExecutionException e) {
@@ -130,7 +131,8 @@ class Admin {
             () -> admin.createPartitions(Map.of("admin-a", NewPartitions.increaseTo(2))).all().get());
         Interop.refused(UnknownTopicOrPartitionException.class, "partitions of no topic",
             () -> admin.createPartitions(Map.of("admin-none", NewPartitions.increaseTo(2))).all().get());
-        var dirs = admin.describeLogDirs(List.of(1)).allDescriptions().get().get(1);
+        int node = admin.describeCluster().controller().get().id();
+        var dirs = admin.describeLogDirs(List.of(node)).allDescriptions().get().get(node);
         Interop.same(dirs.size(), 1, "folders");
         var dir = dirs.values().iterator().next();
         Interop.want(dir.error() == null && dir.replicaInfos().keySet().stream().filter(p -> p.topic().equals("admin-a")).count() == 5, "%s", dirs);

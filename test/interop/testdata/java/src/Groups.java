@@ -94,7 +94,7 @@ class Groups {
         var description = admin.describeConsumerGroups(List.of("group-a")).all().get().get("group-a");
         Interop.same(description.groupState(), GroupState.STABLE, "state");
         Interop.same(description.partitionAssignor(), "range", "assignor");
-        Interop.same(description.coordinator().id(), 1, "coordinator");
+        Interop.same(description.coordinator().id(), admin.describeCluster().controller().get().id(), "coordinator");
         var member = description.members().iterator().next();
         Interop.same(member.groupInstanceId().orElse(""), "one", "instance");
         Interop.same(member.clientId(), "reader", "client");
