@@ -19,9 +19,9 @@ func TestSarama(t *testing.T) {
 	c.Dir = "testdata/sarama"
 	c.Env = append(os.Environ(), "GOWORK=off", "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 	out, err := c.CombinedOutput()
-	const want = "topics\nrecords\na group\nconfigs\nmissing features\n"
+	const want = "topics\nrecords\na group\nconfigs\nrights and what is absent\n"
 	if err != nil || string(out) != want {
 		t.Fatalf("%v: %s", err, out)
 	}
-	report(t, "sarama", "records, a group, configs, and missing features", time.Since(begin))
+	report(t, "sarama", "records, a group, configs, rights, and what is absent", time.Since(begin))
 }

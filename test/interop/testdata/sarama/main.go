@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -40,7 +39,7 @@ func run() error {
 		{"records", func() error { return records(brokers, cfg) }},
 		{"a group", func() error { return group(brokers, cfg, admin) }},
 		{"configs", func() error { return configs(admin) }},
-		{"missing features", func() error { return absent(admin) }},
+		{"rights and what is absent", func() error { return rights(admin) }},
 	} {
 		if err := check.do(); err != nil {
 			return fmt.Errorf("%s: %w", check.what, err)
@@ -148,18 +147,18 @@ func configs(admin sarama.ClusterAdmin) error {
 	return nil
 }
 
-func absent(admin sarama.ClusterAdmin) error {
+func rights(admin sarama.ClusterAdmin) error {
 	filter := sarama.AclFilter{ResourceType: sarama.AclResourceAny, ResourcePatternTypeFilter: sarama.AclPatternAny, Operation: sarama.AclOperationAny, PermissionType: sarama.AclPermissionAny}
 	acl := sarama.Acl{Principal: "User:x", Host: "*", Operation: sarama.AclOperationRead, PermissionType: sarama.AclPermissionAllow}
 	resource := sarama.Resource{ResourceType: sarama.AclResourceTopic, ResourceName: "plants", ResourcePatternType: sarama.AclPatternLiteral}
-	if _, err := admin.ListAcls(filter); !disabled(err) {
-		return fmt.Errorf("ListAcls: %w", err)
-	}
-	if err := admin.CreateACL(resource, acl); err != nil && !disabled(err) {
+	if err := admin.CreateACL(resource, acl); err != nil {
 		return fmt.Errorf("CreateACL: %w", err)
 	}
-	if _, err := admin.DeleteACL(filter, false); err != nil && !disabled(err) {
-		return fmt.Errorf("DeleteACL: %w", err)
+	if list, err := admin.ListAcls(filter); err != nil || len(list) != 1 || len(list[0].Acls) != 1 || *list[0].Acls[0] != acl {
+		return fmt.Errorf("ListAcls: %+v, %w", list, err)
+	}
+	if gone, err := admin.DeleteACL(filter, false); err != nil || len(gone) != 1 {
+		return fmt.Errorf("DeleteACL: %+v, %w", gone, err)
 	}
 	if quotas, err := admin.DescribeClientQuotas(nil, false); err != nil || len(quotas) != 0 {
 		return fmt.Errorf("DescribeClientQuotas: %+v, %w", quotas, err)
@@ -175,8 +174,4 @@ func absent(admin sarama.ClusterAdmin) error {
 		return fmt.Errorf("ElectLeaders: %+v, %w", elected, err)
 	}
 	return nil
-}
-
-func disabled(err error) bool {
-	return errors.Is(err, sarama.ErrSecurityDisabled) || err != nil && strings.Contains(err.Error(), sarama.ErrSecurityDisabled.Error())
 }
