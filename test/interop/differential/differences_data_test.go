@@ -1,6 +1,8 @@
 package differential
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -84,6 +86,14 @@ var wantedOfData = []wanted{
 		what: "Fetch with a small limit: Seb returns one batch more", why: "Seb returns whole batches, and at least one per partition within the limit",
 		is: func(d *difference) bool {
 			return d.step.small && d.key == kmsg.Fetch && (strings.HasSuffix(d.bare(), "RecordBatches[]") && d.kafka == "" || strings.HasSuffix(d.path, "RecordBatches.len"))
+		},
+	},
+	{
+		what: "Fetch of a topic with a `compression.type`: Kafka compresses batches again, Seb keeps those of producers", why: "the setting is for records that Seb encodes itself",
+		is: func(d *difference) bool {
+			kafka, err := strconv.Atoi(d.kafka)
+			seb, err2 := strconv.Atoi(d.seb)
+			return at(d, kmsg.Fetch, "Topics[].Partitions[].RecordBatches[].Attributes") && errors.Join(err, err2) == nil && kafka&^attrCodec == seb&^attrCodec
 		},
 	},
 	{
