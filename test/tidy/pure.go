@@ -45,6 +45,24 @@ func checkPure(t *Tree) []Finding {
 		}
 		found = append(found, t.mapRanges(dir, files)...)
 	}
+	return append(found, t.planning()...)
+}
+
+// plans are the files that decide what to merge and to compact, without I/O: the simulator runs them.
+const plans = "internal/engine/log/compact/plan"
+
+func (t *Tree) planning() []Finding {
+	var found []Finding
+	for _, g := range t.gofiles {
+		if g.test || !strings.HasPrefix(g.path, plans) {
+			continue
+		}
+		for _, f := range t.impureImports(g) {
+			if f.Name != "time" { // of a duration; the caller passes the time
+				found = append(found, f)
+			}
+		}
+	}
 	return found
 }
 

@@ -68,6 +68,9 @@ func TestImports(t *testing.T) {
 		{"an earlier wing", source{"internal/triggers/rules/a.go": imports("rules", m+"internal/engine/log", m+"record", m+"driplang")}, nil},
 		{"a later wing", source{"internal/engine/log/a.go": imports("log", m+"internal/protocols/kafka/wire2")}, []string{"the engine wing must not import the protocols wing"}},
 		{"a public package has a wing", source{"driplang/a.go": imports("driplang", m+"api")}, []string{"the triggers wing must not import the protocols wing"}},
+		{"a public package and the base", source{"client/a.go": imports("client", m+"internal/engine/base/pause")}, nil},
+		{"a public package and the engine", source{"client/a.go": imports("client", m+"internal/engine/broker")}, []string{"imports nothing below internal but"}},
+		{"the root opens a broker", source{"a.go": imports("seb", m+"internal/operate/node")}, nil},
 		{"up to the root", source{"record/a.go": imports("record", testModule)}, []string{"the engine wing must not import the operate wing"}},
 		{
 			"prefix of the module's name is another module",

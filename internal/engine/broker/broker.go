@@ -60,6 +60,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Store == nil {
 		return nil, errors.New("open broker: no store")
 	}
+	if h := &o.Hooks; h.Committed != nil || h.Advanced != nil || h.AccessChanged != nil || h.Role != nil || o.QueueBytes != 0 {
+		return nil, errors.New("open broker: Options.QueueBytes, and all Hooks but Fed and FillCache, are the broker's own")
+	}
 	if o.AuditTopic != "" {
 		if err := state.CheckTopicName(o.AuditTopic); err != nil {
 			return nil, fmt.Errorf("open broker: audit topic: %w", err)

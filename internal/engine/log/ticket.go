@@ -24,15 +24,15 @@ type Append struct {
 	// Memory, if not nil, is the reservation that covers Data. A later holder of Data may move it
 	// to another class; Release still releases it.
 	Memory *budget.Reservation
-	// Audit, if not nil, is the audit record of this append, one batch. The log has both, in one slot,
-	// or neither.
+	// Audit, if not nil, is the audit record of this append: Head, and one batch as Data, which the log
+	// owns from then on. The log has both, in one slot, or neither.
 	Audit *Append
 }
 
 // auditMember returns an audit record as a part of the member that it belongs to. It is never
 // answered.
 func auditMember(a *Append) *member {
-	m := &member{Append: *a, state: memberDone}
+	m := &member{Append: Append{Head: a.Head, Data: a.Data}, state: memberDone}
 	m.Head.Audits = true
 	return m
 }
@@ -137,7 +137,7 @@ func (l *Log) submit(appends []Append, deferred bool) *Ticket {
 		m.ticket, m.i, m.Append, m.since = t, i, *a, now
 		m.item.Value, m.item.Deferred = m, deferred
 		m.bytes = int64(len(a.Data))
-		if a.Audit != nil {
+		if m.Audit = nil; a.Audit != nil { // held in audit, until the slot has it
 			m.audit = auditMember(a.Audit)
 			m.bytes += int64(len(a.Audit.Data))
 		}

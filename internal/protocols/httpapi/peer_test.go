@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/cluster"
 	"github.com/sebbroker/seb/internal/engine/cluster/link"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
@@ -92,5 +94,15 @@ func TestPeerLink(t *testing.T) {
 				t.Errorf("of a web page: %s", a)
 			}
 		})
+	}
+}
+
+// TestPeerLinkRefused: another request, and a broker that ends, are problems with a code.
+func TestPeerLinkRefused(t *testing.T) {
+	for err, code := range map[error]api.Code{&state.InvalidError{Field: "Upgrade", Reason: "want a GET"}: api.BadRequest, link.ErrClosed: api.ShuttingDown} {
+		p := problemOf(err)
+		if p.Code != code || p.Detail != err.Error() {
+			t.Errorf("%v: %+v, want code %s", err, p, code)
+		}
 	}
 }

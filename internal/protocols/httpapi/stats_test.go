@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -9,7 +10,9 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/cost"
 	"github.com/sebbroker/seb/internal/engine/stats"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -98,5 +101,16 @@ func TestCost(t *testing.T) {
 	key := s.token("client", time.Time{}, permit(access.Describe, access.Topic, access.Any))
 	if a := s.matrix("GET", "/cost", "", "", authorization(key)); a.status != 403 {
 		t.Errorf("without the right to metrics: %s, want 403", a)
+	}
+}
+
+// TestCostHasEveryField: the answer has each field of the report.
+func TestCostHasEveryField(t *testing.T) {
+	c := costOf(cost.Report{
+		Month: "2026-11", Prices: "p", Requests: []cost.Requests{{Kind: "put", Count: 1}}, Dollars: 1, Storage: cost.Storage{Bytes: 1}, PaceSeconds: 1, MonthDollars: 1,
+		PutBudget: &cost.Spending{Puts: 1},
+	})
+	for v, i := reflect.ValueOf(c), 0; i < v.NumField(); i++ {
+		check.Equalf(t, v.Field(i).IsZero(), false, "%s is missing", v.Type().Field(i).Name)
 	}
 }

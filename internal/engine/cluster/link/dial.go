@@ -283,17 +283,3 @@ func (n *Net) accepted(ctx context.Context, raw net.Conn) {
 		_ = raw.Close()
 	}
 }
-
-// Handler serves links alone.
-func (n *Net) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch err := n.Accept(w, r); {
-		case errors.Is(err, state.ErrInvalid):
-			http.Error(w, err.Error(), http.StatusBadRequest)
-		case errors.Is(err, ErrClosed):
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
-}

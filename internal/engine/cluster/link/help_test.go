@@ -3,10 +3,12 @@ package link_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -84,7 +86,14 @@ func newEnd(t *testing.T, store objstore.Store, node byte, change func(*link.Opt
 			}
 		}
 	})
-	e.server.Config.Handler = e.net.Handler()
+	e.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch err := e.net.Accept(w, r); {
+		case errors.Is(err, link.ErrClosed):
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case err != nil:
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	})
 	e.server.Start()
 	must.NoError(t, link.Put(t.Context(), store, &e.reg))
 	return e
