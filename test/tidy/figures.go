@@ -149,7 +149,9 @@ func (t *Tree) eval(dir string, e ast.Expr) constant.Value {
 
 var figures = []figure{
 	{"ARCHITECTURE", `server.go. has (\d+ seconds)`, "internal/operate/server.stopTime"},
-	{"ARCHITECTURE", `until the batch wait is over, or (\d+ MiB)`, "internal/operate/node.batchBytes"},
+	{"ARCHITECTURE", `enough bytes are there \((\d+ MiB) on S3`, "internal/operate/node.batchBytes"},
+	{"ARCHITECTURE", `MiB on S3, (\d+ KiB) on local`, "internal/operate/node.batchBytesLocal"},
+	{"ARCHITECTURE", `wait is over \((\d+ ms) on disk`, "internal/operate/node.batchWaitLocal"},
 
 	{"docs/guide/configure", "`--memory-limit` \\| ([^|]+) \\|", "--memory-limit"},
 	{"docs/guide/configure", "`--cache-size` \\| ([^|]+) \\|", "--cache-size"},

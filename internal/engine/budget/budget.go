@@ -31,7 +31,7 @@ const (
 	CacheIndex              // index of the files in the disk cache
 	Groups                  // consumer groups and their members
 	State                   // replayed state: counted by package state, not reserved
-	Triggers                // followed triggers: counted by package trigger, not reserved
+	Triggers                // followed triggers: counted by package rules, not reserved
 	Keys                    // keys of a running compaction
 	kinds                   // number of classes
 )

@@ -1,5 +1,5 @@
 // Package watch adds triggers to the simulator. Each broker has the production trigger engine
-// (package trigger) with a real file, on its own view of the log. Clients post events and change
+// (package rules) with a real file, on its own view of the log. Clients post events and change
 // triggers, a receiver gets deliveries, and trigger databases are lost. Firings are compared with
 // the definitions of expressions (package reference) when they are recorded, when they are
 // delivered, and at the end.

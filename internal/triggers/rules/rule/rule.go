@@ -68,7 +68,7 @@ func Compile(d Definition) (*Rule, error) {
 	return &Rule{Def: d, program: p, m: monitor.New(p), names: d.Expr.Names()}, nil
 }
 
-// Bytes is the estimated memory of the rule. TestTriggerMemory of package trigger compares it with
+// Bytes is the estimated memory of the rule. TestTriggerMemory of package rules compares it with
 // the heap.
 func (r *Rule) Bytes() int64 { return 2<<10 + 700*int64(r.program.Nodes()) + 8*int64(len(r.Def.From)) }
 
