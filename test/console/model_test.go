@@ -26,7 +26,7 @@ func TestModel(t *testing.T) {
 		}
 		t.Skip("needs node: ", err)
 	}
-	builder := filepath.Join("..", "..", "internal", "console", "ui", "pages", "triggers", "builder")
+	builder := filepath.Join("..", "..", "internal", "protocols", "console", "ui", "pages", "triggers", "builder")
 	entry, bundle := filepath.Join(t.TempDir(), "model.ts"), filepath.Join(t.TempDir(), "model.mjs")
 	var exports string
 	for _, name := range []string{"tree", "entries"} {
