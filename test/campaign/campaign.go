@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -151,6 +152,34 @@ func Version(ctx context.Context) string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// Program returns the path of a seb: version itself if it is a file, or built in the new folder dir
+// from a commit or, without a version, from the working tree.
+func Program(ctx context.Context, dir, version string) (string, error) {
+	if info, err := os.Stat(version); err == nil && info.Mode().IsRegular() {
+		return filepath.Abs(version)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	if version == "" {
+		return testenv.Build(dir)
+	}
+	if exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", version+"^{commit}").Run() != nil {
+		return "", fmt.Errorf("%q is neither a program nor a commit of this clone: for an old commit, run git fetch --unshallow", version)
+	}
+	archive, path := filepath.Join(dir, "source.tar"), filepath.Join(dir, "seb")
+	for _, s := range []Step{
+		{Args: []string{"git", "archive", "--output", archive, version}},
+		{Dir: dir, Args: []string{"tar", "-xf", archive}},
+		{Dir: dir, Args: []string{"go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./cmd/seb"}},
+	} {
+		if err := s.Run(ctx); err != nil {
+			return "", errors.Join(fmt.Errorf("build the program of %s", version), err)
+		}
+	}
+	return path, nil
 }
 
 // BuildSeb builds bin/seb.

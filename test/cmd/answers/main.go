@@ -23,7 +23,6 @@ import (
 
 	"github.com/sebbroker/seb/test/answers"
 	"github.com/sebbroker/seb/test/campaign"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 //go:embed main.go
@@ -59,7 +58,7 @@ func run(ctx context.Context, base, head, record, compare, file string) error {
 	}
 	defer os.RemoveAll(dir)
 	ask := func(name, version string) ([]answers.Answer, error) {
-		path, err := program(ctx, filepath.Join(dir, name), version)
+		path, err := campaign.Program(ctx, filepath.Join(dir, name), version)
 		if err != nil {
 			return nil, err
 		}
@@ -102,28 +101,4 @@ func run(ctx context.Context, base, head, record, compare, file string) error {
 		err = fmt.Errorf("%d of %d answers differ", different, len(is))
 	}
 	return err
-}
-
-// program returns the path of a program: version itself, or built from a commit or the working tree.
-func program(ctx context.Context, dir, version string) (string, error) {
-	if info, err := os.Stat(version); err == nil && info.Mode().IsRegular() {
-		return filepath.Abs(version)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", err
-	}
-	if version == "" {
-		return testenv.Build(dir)
-	}
-	archive, path := filepath.Join(dir, "source.tar"), filepath.Join(dir, "seb")
-	for _, s := range []campaign.Step{
-		{Args: []string{"git", "archive", "--output", archive, version}},
-		{Dir: dir, Args: []string{"tar", "-xf", archive}},
-		{Dir: dir, Args: []string{"go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./cmd/seb"}},
-	} {
-		if err := s.Run(ctx); err != nil {
-			return "", errors.Join(fmt.Errorf("build the program of %s", version), err)
-		}
-	}
-	return path, nil
 }

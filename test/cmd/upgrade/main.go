@@ -8,11 +8,8 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/sebbroker/seb/test/campaign"
@@ -35,7 +32,7 @@ func main() {
 		defer os.RemoveAll(dir)
 		var args []string
 		for _, p := range []struct{ name, commit string }{{"level1", *level1}, {"level2", *level2}, {"level3", *level3}, {"level4", *level4}, {"level5", *level5}} {
-			path, err := build(ctx, filepath.Join(dir, p.name), p.commit)
+			path, err := campaign.Program(ctx, filepath.Join(dir, p.name), p.commit)
 			if err != nil {
 				return err
 			}
@@ -44,26 +41,4 @@ func main() {
 		s := campaign.Test("test/golden", "^TestOlderPrograms$", args...)
 		return s.Run(ctx)
 	})
-}
-
-// build builds the program of a commit in a folder and returns its path.
-func build(ctx context.Context, dir, commit string) (string, error) {
-	if err := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", commit+"^{commit}").Run(); err != nil {
-		return "", fmt.Errorf("commit %s is not in this clone: get the whole history with git fetch --unshallow", commit)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", err
-	}
-	archive := filepath.Join(dir, "source.tar")
-	path := filepath.Join(dir, "seb")
-	for _, s := range []campaign.Step{
-		{Args: []string{"git", "archive", "--output", archive, commit}},
-		{Dir: dir, Args: []string{"tar", "-xf", archive}},
-		{Dir: dir, Args: []string{"go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./cmd/seb"}},
-	} {
-		if err := s.Run(ctx); err != nil {
-			return "", errors.Join(fmt.Errorf("build the program of commit %s", commit), err)
-		}
-	}
-	return path, nil
 }
