@@ -167,6 +167,13 @@ func (l *link) read(ctx context.Context) error {
 
 // begin reads a request of n bytes and begins it, or refuses it.
 func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err error) {
+	if a.Look != nil && n > slowBytes {
+		start, err := l.r.Peek(readerBytes)
+		if err != nil {
+			return p, errClientGone
+		}
+		a.Scan = a.Look(start[lengthBytes:])
+	}
 	if a.Scan != nil {
 		r := l.unread(ctx, n)
 		if _, err := l.r.Discard(lengthBytes); err != nil {

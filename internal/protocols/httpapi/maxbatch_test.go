@@ -1,15 +1,22 @@
 package httpapi
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // sizedBody is a body with one record that is too large for the topic, and one whose records fit.
@@ -104,4 +111,65 @@ func TestNeverFitsIs413(t *testing.T) {
 	}
 	release()
 	s.mustPost("topic-name=small", api.RecordBatch, string(fits))
+}
+
+// TestNeverFitsAtOnce: a body that can never be stored is refused when its declared length or its first
+// bytes tell that: before the rest of it has arrived, and without memory for it. (net/http reads a body
+// that is expected to be small before it sends an answer.)
+func TestNeverFitsAtOnce(t *testing.T) {
+	s := start(t, func(c *setup) { c.limit = 64 << 20 })
+	const large = 4 << 20
+	for name, settings := range map[string]string{
+		"small": `"max-batch-bytes":1000`, "zstd": `"compression":"zstd"`, "free": `"max-batch-bytes":10000000`,
+	} {
+		s.must(201, s.send("PUT", "/topic?topic-name="+name, `{"settings":{`+settings+`}}`), nil)
+	}
+	head := string(batch(t, record.EncodeOptions{}, value(strings.Repeat("x", large)))[:12])
+	sizes, kind := form(strings.Repeat("x", large))
+	sizes, _, _ = strings.Cut(sizes, "xx")
+	c := s.budget.Class(budget.Produce)
+	memory := must.Get(c.Reserve(c.Limit() - c.Used() - 256<<10))(t)
+	defer memory.Release()
+	for name, c := range map[string]struct {
+		method, path, kind, body string
+		declared, given          int64
+		code                     api.Code
+	}{
+		"a batch":                         {path: "/records?topic-name=small", kind: api.RecordBatch, body: head, declared: 8 << 20, code: api.TooLarge},
+		"a batch for a new topic":         {path: "/records?topic-name=new", kind: api.RecordBatch, body: head, declared: 8 << 20, code: api.TooLarge},
+		"a batch of unknown length":       {path: "/records?topic-name=small", kind: api.RecordBatch, body: head, declared: -1, code: api.TooLarge},
+		"a batch that fits":               {path: "/records?topic-name=free", kind: api.RecordBatch, body: head, declared: 8 << 20, code: api.OverBudget},
+		"a record":                        {path: "/records?topic-name=small", kind: api.OctetStream, body: strings.Repeat("x", 950), declared: 950, code: api.TooLarge},
+		"a record that fits":              {path: "/records?topic-name=free", kind: api.OctetStream, declared: large, code: api.OverBudget},
+		"a record of a form":              {path: "/records?topic-name=small", kind: kind, body: sizes, declared: 8 << 20, code: api.TooLarge},
+		"a record of a form that fits":    {path: "/records?topic-name=free", kind: kind, body: sizes, declared: 8 << 20, code: api.OverBudget},
+		"a record with a copy":            {path: "/records?topic-name=zstd", kind: api.OctetStream, declared: 7 << 20, given: 14 << 20, code: api.TooLarge},
+		"lines with a copy":               {path: "/records?topic-name=free", kind: api.TextPlain, declared: 7 << 20, given: 14 << 20, code: api.TooLarge},
+		"lines that a topic may compress": {path: "/records?topic-name=zstd", kind: api.TextPlain, declared: 7 << 20, code: api.OverBudget},
+		"a request above the largest":     {path: "/records?topic-name=free", kind: api.NDJSON, declared: 9 << 20, given: 9 << 20, code: api.TooLarge},
+		"events":                          {path: "/event", kind: api.NDJSON, declared: 9 << 20, given: 9 << 20, code: api.TooLarge},
+		"an evaluation":                   {path: "/evaluate", kind: api.JSON, declared: 99 << 20, given: 99 << 20, code: api.TooLarge},
+		"offsets":                         {method: "PUT", path: "/offsets?group=g", kind: api.JSON, declared: 2 << 20, given: 2 << 20, code: api.TooLarge},
+		"offsets that fit":                {method: "PUT", path: "/offsets?group=g", kind: api.JSON, declared: 1 << 20, code: api.OverBudget},
+		"a topic":                         {method: "PUT", path: "/topic?topic-name=t", kind: api.JSON, declared: 1 << 20, given: 1 << 20, code: api.TooLarge},
+		"a token":                         {path: "/tokens", kind: api.JSON, declared: 2 << 20, given: 2 << 20, code: api.TooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := must.Get(net.Dial("tcp", s.addr))(t)
+			defer conn.Close()
+			length, body := fmt.Sprintf("Content-Length: %d", c.declared), c.body
+			if c.declared < 0 {
+				length, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+			}
+			must.Get(fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: application/json, %s\r\nContent-Type: %s\r\n%s\r\n\r\n%s",
+				cmp.Or(c.method, "POST"), c.path, canary, api.ProblemJSON, c.kind, length, body))(t)
+			resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+			defer resp.Body.Close()
+			var p api.Problem
+			must.NoError(t, json.NewDecoder(resp.Body).Decode(&p))
+			if p.Code != c.code || c.given != 0 && (p.Given == nil || *p.Given != c.given || p.Limit == nil) {
+				t.Errorf("%d %+v, want %s", resp.StatusCode, p, c.code)
+			}
+		})
+	}
 }

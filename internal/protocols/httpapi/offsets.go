@@ -230,7 +230,7 @@ func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broke
 // decode reads a JSON body of at most limit bytes into a value. The caller releases the memory that
 // the value takes.
 func (a *API) decode(w http.ResponseWriter, r *http.Request, limit int64, into any) (*budget.Reservation, error) {
-	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, limit))
+	memory, err := a.reserveBody(r, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -239,4 +239,13 @@ func (a *API) decode(w http.ResponseWriter, r *http.Request, limit int64, into a
 		return nil, err
 	}
 	return memory, nil
+}
+
+// reserveBody reserves memory for a JSON body of at most limit bytes, as it is and decoded.
+func (a *API) reserveBody(r *http.Request, limit int64) (*budget.Reservation, error) {
+	n, err := httpconn.Bound(r.ContentLength, limit)
+	if err != nil {
+		return nil, err
+	}
+	return a.produce.Reserve(decodedTimes * n)
 }

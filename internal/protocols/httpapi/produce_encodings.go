@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/sebbroker/seb/internal/engine/budget"
@@ -53,6 +54,13 @@ func (p *producing) multipart() error {
 		return problem.OverLimit("records", int64(s.Max), s.Count)
 	case s.Sum > p.a.requestMax:
 		return problem.OverLimit("body", p.a.requestMax, s.Sum)
+	case p.settings.Codec() == record.None:
+		err = p.checkSize(slices.Max(s.Lengths))
+	default:
+		err = p.checkCopied(s.Sum)
+	}
+	if err != nil {
+		return err
 	}
 	data, err := p.frame(f, m.R)
 	if err != nil {

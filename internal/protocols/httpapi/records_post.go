@@ -229,32 +229,63 @@ func (p *producing) readBody() error {
 		return problem.New(api.UnsupportedMediaType, "%s is not one of multipart/form-data, application/octet-stream, text/plain, "+
 			"application/x-ndjson, application/json, application/vnd.seb.recordbatch", problem.Quote(p.kind))
 	}
-	if err := p.in.Open(); err != nil {
-		return p.permanent(err)
+	err := p.in.Declared()
+	if err == nil {
+		err = p.neverFits()
+	}
+	if err == nil {
+		err = p.in.OpenFor(p.reserved())
+	}
+	if err != nil {
+		return err
 	}
 	return form(p)
 }
 
-// permanent returns why a request for which there is no memory now can never succeed, or err. So a
-// client does not repeat it.
-func (p *producing) permanent(err error) error {
-	if !errors.Is(err, budget.ErrOver) {
-		return err
-	}
-	size, clientMade := int64(0), p.kind == api.RecordBatch
+// neverFits returns why the body can never be stored, as far as its declared length and its first
+// bytes tell, or nil. It is called before memory is reserved, because a client repeats a request for
+// which there is none.
+func (p *producing) neverFits() error {
+	declared, plain := p.in.R.ContentLength, p.settings.Codec() == record.None
 	switch {
-	case clientMade:
-		var head [12]byte // base offset, length of the rest
-		if p.in.First(head[:]) == nil {
-			size = int64(len(head)) + int64(binary.BigEndian.Uint32(head[8:]))
+	case p.kind == api.RecordBatch && (declared < 0 || declared > int64(p.settings.MaxBatchBytes)):
+		head := make([]byte, 12) // base offset, length of the rest
+		if p.in.Peek(head) != nil {
+			return nil // reading the body finds the error again
 		}
-	case p.kind == api.OctetStream && p.settings.Codec() == record.None:
-		size = p.in.R.ContentLength
+		return p.a.b.CheckBatchSize(p.topic, len(head)+int(binary.BigEndian.Uint32(head[8:])), true)
+	case p.kind == api.OctetStream && plain && declared > 0:
+		return p.checkSize(uint32(declared))
+	case p.kind == api.OctetStream || p.kind == api.TextPlain && plain:
+		return p.checkCopied(declared)
 	}
-	if never := p.a.b.CheckBatchSize(p.topic, int(size), clientMade); never != nil {
-		return never
+	return nil
+}
+
+// checkSize returns the error of a record without compression that the topic does not allow.
+func (p *producing) checkSize(n uint32) error {
+	if size := record.FrameLen([]uint32{n}); size > p.settings.MaxBatchBytes {
+		return p.a.b.CheckBatchSize(p.topic, size, false)
 	}
-	return err
+	return nil
+}
+
+// checkCopied returns the error of a body of at least n bytes that is in memory while it is encoded, in
+// at least as many bytes or with a buffer of as many.
+func (p *producing) checkCopied(n int64) error {
+	if c := p.in.Memory.Class; 2*n > c.Limit() {
+		return &budget.OverError{Class: c.Kind(), Wanted: 2 * n, Limit: c.Limit()}
+	}
+	return nil
+}
+
+// reserved is how many bytes of the body to reserve memory for before it is read: all, unless its first
+// part may tell that it can never be stored.
+func (p *producing) reserved() int64 {
+	if p.kind == api.Multipart && p.in.R.ContentLength > int64(p.settings.MaxBatchBytes) {
+		return 0
+	}
+	return p.in.R.ContentLength
 }
 
 // target returns the partition of records without a key.

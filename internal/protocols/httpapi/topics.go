@@ -218,7 +218,7 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 
 // readSpec reads the body of PUT /topic. An empty body means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
-	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, topicBodyMax))
+	memory, err := a.reserveBody(r, topicBodyMax)
 	if err != nil {
 		return spec, err
 	}

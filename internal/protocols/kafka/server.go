@@ -216,7 +216,7 @@ func (s *session) Admit(ctx context.Context, head []byte, size int) (framed.Admi
 	case s.identity == nil:
 		limit = unauthenticatedBytes
 	case a.carriesRecords():
-		limit, admission.Class = s.produceBytes, s.produceClass
+		limit, admission.Class, admission.Look = s.produceBytes, s.produceClass, s.look
 	case a.key == kmsg.Envelope:
 		limit += envelopeBytes
 	}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/protocols/framed"
 	"github.com/sebbroker/seb/internal/protocols/kafka/wire"
 )
@@ -51,6 +53,39 @@ func (s *session) tooLarge(from io.Reader, why error) (framed.Finish, error) {
 	}, nil
 }
 
+// look returns a Scan for a Produce of one partition whose first batch its topic does not allow, so that
+// the request does not wait for memory. start is the start of the request.
+func (s *session) look(start []byte) func(io.Reader) (framed.Finish, error) {
+	h := wire.Peek(start)
+	c := &call{session: s, api: s.apis[h.Key]}
+	if c.version = h.Version; c.version < batchVersion || c.version > c.api.max || c.standsBy() {
+		return nil
+	}
+	r := produceReader{r: bufio.NewReader(bytes.NewReader(start[wire.HeadMin:]))}
+	r.text() // the client ID
+	_, topics := r.head(c)
+	t := r.topic(c)
+	partitions, _, records := r.size(), r.int32(), r.size()
+	var head [12]byte // base offset, length of the rest
+	r.full(head[:])
+	size := len(head) + int(binary.BigEndian.Uint32(head[8:]))
+	if r.err != nil || topics != 1 || partitions != 1 || size > records {
+		return nil // another answer
+	}
+	ref, known := s.b.TopicNamed(t.Topic)
+	if c.version >= 13 {
+		ref, known = s.b.TopicOf(t.TopicID)
+	}
+	if !known || !s.identity.Allow(access.Write, access.Topic, ref.Name) {
+		return nil
+	}
+	why := s.b.CheckBatchSize(ref.Name, size, true)
+	if why == nil {
+		return nil
+	}
+	return func(r io.Reader) (framed.Finish, error) { return s.tooLarge(r, why) }
+}
+
 // produceReader reads a Produce from a connection. After an error it returns zero values.
 type produceReader struct {
 	r        *bufio.Reader
@@ -58,8 +93,8 @@ type produceReader struct {
 	err      error
 }
 
-// request reads a request after its client ID. It adds the topics and partitions to resp.
-func (r *produceReader) request(c *call, resp *kmsg.ProduceResponse) (acks int16) {
+// head reads a request from after its client ID up to the number of topics.
+func (r *produceReader) head(c *call) (acks int16, topics int) {
 	if r.flexible = c.api.shape.IsFlexible(c.version); r.flexible {
 		r.tags()
 	}
@@ -68,14 +103,26 @@ func (r *produceReader) request(c *call, resp *kmsg.ProduceResponse) (acks int16
 	}
 	acks = r.int16()
 	r.int32() // the timeout
+	return acks, r.size()
+}
+
+// topic reads the name or the ID of a topic.
+func (r *produceReader) topic(c *call) kmsg.ProduceResponseTopic {
+	t := kmsg.NewProduceResponseTopic()
+	if c.version >= 13 {
+		r.full(t.TopicID[:])
+	} else {
+		t.Topic = r.text()
+	}
+	return t
+}
+
+// request reads a request after its client ID. It adds the topics and partitions to resp.
+func (r *produceReader) request(c *call, resp *kmsg.ProduceResponse) (acks int16) {
+	acks, topics := r.head(c)
 	partitions := 0
-	for range r.size() {
-		t := kmsg.NewProduceResponseTopic()
-		if c.version >= 13 {
-			r.full(t.TopicID[:])
-		} else {
-			t.Topic = r.text()
-		}
+	for range topics {
+		t := r.topic(c)
 		for range r.size() {
 			p := kmsg.NewProduceResponseTopicPartition()
 			p.Partition = r.int32()

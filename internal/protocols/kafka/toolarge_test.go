@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/protocols/kafka"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -68,6 +69,37 @@ func TestTooLargeProduce(t *testing.T) {
 	cl := client(t, s, kgo.ProducerBatchMaxBytes(5<<20), kgo.MaxBufferedBytes(10<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: large}).FirstErr()
 	check.ErrorContains(t, err, "MESSAGE_TOO_LARGE")
+}
+
+// TestTooLargeBatch: a batch that its topic does not allow is refused also while no memory is free, in
+// every version. The requests of another connection, which fit, wait for memory.
+func TestTooLargeBatch(t *testing.T) {
+	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) { o.Budget = budget.New(64 << 20) })
+	s := serve(t, b, kafka.Options{})
+	ref := topic(t, b, "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{"max-batch-bytes": "100000"}})
+	produce := b.Budget().Class(budget.Produce)
+	memory := must.Get(produce.Reserve(produce.Limit() - 32<<10))(t)
+	large, fits := batch(t, nil, strings.Repeat("x", 100_000)), batch(t, nil, strings.Repeat("x", 90_000))
+	waiting, done := dial(t, s), make(chan int16)
+	go func() { done <- produced(waiting.ask(produceRequest(ref, -1, fits), 9)).ErrorCode }()
+	sebtest.Eventually(t, "the request waits", func() bool { return produce.Usage().Waiting == 1 })
+	c := dial(t, s)
+	for version := int16(3); version <= 13; version++ {
+		if p := produced(c.ask(produceRequest(ref, -1, large), version)); p.ErrorCode != 10 || p.BaseOffset != -1 {
+			t.Errorf("v%d: %+v", version, p)
+		}
+	}
+	memory.Release()
+	check.Equalf(t, <-done, 0, "the request that fits")
+	unknown := ref
+	unknown.Name = "u"
+	check.Equalf(t, produced(c.ask(produceRequest(unknown, -1, large), 9)).ErrorCode, 3, "an unknown topic")
+	two := produceRequest(ref, -1, large)
+	two.Topics[0].Partitions = append(two.Topics[0].Partitions, kmsg.ProduceRequestTopicPartition{Partition: 1, Records: fits})
+	parts := c.ask(two, 9).(*kmsg.ProduceResponse).Topics[0].Partitions
+	if parts[0].ErrorCode != 10 || parts[1].ErrorCode != 0 {
+		t.Errorf("a request with two partitions: %+v", parts)
+	}
 }
 
 // TestTooLargeRequest: without an answer that a client understands, a request above the limit ends the

@@ -26,8 +26,9 @@ type Body struct {
 	Memory  budget.Arena // the caller releases it
 
 	slot  *ConnSlot
-	read  int64 // bytes read
-	step  int64 // value of read at which the read deadline is extended
+	ahead []byte // read by Peek and not yet by Read
+	read  int64  // bytes read
+	step  int64  // value of read at which the read deadline is extended
 	ended bool
 	later bool // the timing of the body starts with the next Read
 }
@@ -39,33 +40,48 @@ const (
 	growMin = 16 << 10
 )
 
-// Open checks the declared length and reserves memory for the body. It reads nothing.
-func (in *Body) Open() error {
-	declared := in.R.ContentLength
-	if declared > in.Max {
+// Declared checks the declared length.
+func (in *Body) Declared() error {
+	switch declared := in.R.ContentLength; {
+	case declared > in.Max:
 		return problem.OverLimit("body", in.Max, declared)
-	}
-	if declared == 0 {
+	case declared == 0:
 		return problem.BadField("body", "empty; send an empty record as JSON or with a size of 0")
 	}
 	in.step, in.slot = StepBytes, SlotOf(in.R.Context())
-	n := max(declared, growMin)
+	return nil
+}
+
+// Open checks the declared length and reserves memory for the body. It reads nothing.
+func (in *Body) Open() error { return in.OpenFor(in.R.ContentLength) }
+
+// OpenFor is Open, but reserves memory for n bytes of the body. The caller reserves memory for the
+// rest before it reads that.
+func (in *Body) OpenFor(n int64) error {
+	if err := in.Declared(); err != nil {
+		return err
+	}
+	n = max(n, growMin)
 	if n += slackMin; n+n/8 <= in.Memory.Class.Limit() {
 		n += n / 8 // most bodies fit into this as batches, so that no buffer has to grow
 	}
 	if err := in.Memory.Need(n); err != nil {
 		return err
 	}
-	in.beginRead()
+	if !in.ended {
+		in.beginRead()
+	}
 	return nil
 }
 
-// First reads the beginning of a body for which Open found no memory.
-func (in *Body) First(b []byte) error {
+// Peek reads the beginning of a body into b before memory is reserved for it. Call it after Declared.
+// The next Read returns the bytes again.
+func (in *Body) Peek(b []byte) error {
 	in.Timeout.ExtendRead(in.W)
 	in.beginRead()
 	defer in.slot.EndRead()
-	_, err := io.ReadFull(in, b)
+	n, err := io.ReadFull(in, b)
+	in.ahead = b[:n]
 	return err
 }
 
@@ -105,6 +121,11 @@ func (in *Body) Read(p []byte) (int, error) {
 	if in.later {
 		in.later = false
 		in.beginRead()
+	}
+	if len(in.ahead) > 0 {
+		n := copy(p, in.ahead)
+		in.ahead = in.ahead[n:]
+		return n, nil
 	}
 	n, err := in.R.Body.Read(p)
 	err = bodyFault(err)

@@ -27,8 +27,8 @@ func ReadFault(err error) error {
 
 // Small reads a whole body of at most limit bytes.
 func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, problem.OverLimit("body", limit, r.ContentLength)
+	if _, err := Bound(r.ContentLength, limit); err != nil {
+		return nil, err
 	}
 	slot := SlotOf(r.Context())
 	slot.BeginRead()
@@ -72,12 +72,16 @@ func bodyFault(err error) error {
 	return problem.BadField("body", "invalid transfer coding: %v", err)
 }
 
-// BodyBound returns an upper bound of a body's length: the declared length or the limit.
-func BodyBound(declared, limit int64) int64 {
-	if declared < 0 {
-		return limit
+// Bound returns an upper bound of a body's length: the declared length or the limit. A larger declared
+// length is a problem.
+func Bound(declared, limit int64) (int64, error) {
+	switch {
+	case declared > limit:
+		return 0, problem.OverLimit("body", limit, declared)
+	case declared < 0:
+		return limit, nil
 	}
-	return min(declared, limit)
+	return declared, nil
 }
 
 // JSON decodes a body of at most limit bytes into v. Unknown members are errors.
