@@ -48,10 +48,9 @@ func (t *Tree) checkFigures(figures []figure) []Finding {
 				want, ok = number(d[1])
 			}
 		} else {
-			dot := strings.LastIndex(f.source, ".")
-			v := t.constant(f.source[:dot], f.source[dot+1:])
-			want, _ = constant.Float64Val(v)
-			ok = v.Kind() == constant.Int
+			var n int64
+			n, ok = t.Constant(f.source)
+			want = float64(n)
 		}
 		got, isNumber := number(strings.Join(strings.Fields(m[1]), " "))
 		switch {
@@ -89,6 +88,12 @@ func number(text string) (value float64, ok bool) {
 	unit, ok := units[strings.TrimSpace(strings.TrimPrefix(text, digits))]
 	value, err := strconv.ParseFloat(strings.ReplaceAll(cmp.Or(words[digits], digits), ",", ""), 64)
 	return value * unit, ok && err == nil
+}
+
+// Constant returns an integer of the code, named as package.Name. See constant.
+func (t *Tree) Constant(source string) (value int64, ok bool) {
+	dot := strings.LastIndex(source, ".")
+	return constant.Int64Val(t.constant(source[:dot], source[dot+1:]))
 }
 
 // constant returns the value of a name in a package's code: of a constant, a variable, or a field's

@@ -195,8 +195,10 @@ func (b *broker) operator(ctx context.Context) string {
 	list.Env = append(os.Environ(), "SEB_API_KEY="+key)
 	began = time.Now()
 	out, err := list.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if err != nil {
+		err = errors.New(string(bytes.TrimSpace(out)))
 	}
 	return status + ", " + took(err, began)
 }

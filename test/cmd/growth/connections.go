@@ -163,7 +163,7 @@ func (o *options) connections(ctx context.Context, b *broker, to *result, n int,
 	defer stop()
 	open := b.metric(ctx, openMetric)
 	to.number("open", "%.0f", open)
-	to.number("KiB per client", "%.0f", float64(b.resident()-before)/1024/float64(n))
+	to.number("KiB per connection", "%.0f", float64(b.resident()-before)/1024/max(open, 1))
 	to.each("idle CPU µs per client and s", b.idle(ctx, o.idle), n)
 	cpu, stored := b.cpu(), 0
 	faults := map[string]int{}
@@ -180,7 +180,9 @@ func (o *options) connections(ctx context.Context, b *broker, to *result, n int,
 		pause(ctx, 50*time.Millisecond)
 	}
 	delivered := int(c.records.Load())
-	to.each("CPU µs per delivery", b.cpu()-cpu, delivered)
+	if delivered > 0 {
+		to.each("CPU µs per delivery", b.cpu()-cpu, delivered)
+	}
 	to.text("delivered", "%d of %d, to %d clients", delivered, n*sent, c.served.Load())
 	to.text("producers", "%d of %d%s", stored, sent, list(faults))
 	if to.Section == "kafka" {

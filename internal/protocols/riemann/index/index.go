@@ -74,7 +74,8 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.TTL = cmp.Or(o.TTL, time.Minute)
-	o.EntriesMax, o.BytesMax = cmp.Or(o.EntriesMax, 1_000_000), cmp.Or(o.BytesMax, 512<<20)
+	o.EntriesMax = cmp.Or(o.EntriesMax, 1_000_000)
+	o.BytesMax = cmp.Or(o.BytesMax, 512<<20)
 	o.AnswerBytes, o.QueueBytes = cmp.Or(o.AnswerBytes, 1<<20), cmp.Or(o.QueueBytes, 256<<10)
 	o.CacheBytes = cmp.Or(o.CacheBytes, 8<<20)
 	o.ReadBytes, o.expireBatch = cmp.Or(o.ReadBytes, 512<<10), cmp.Or(o.expireBatch, 500)
