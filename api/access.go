@@ -62,9 +62,16 @@ type Rule struct {
 	Host string `json:"host,omitempty"`
 }
 
-// Rules is the body of POST /acls, and the answer to GET, POST and DELETE /acls.
+// Rules is the body of POST /acls, and the answer to POST and DELETE /acls.
 type Rules struct {
 	Rules []Rule `json:"rules"`
+}
+
+// RuleList is the answer to GET /acls.
+type RuleList struct {
+	Rules []Rule `json:"rules"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
 }
 
 // Quota is the body and the answer of PUT /quotas/{id}: the limits of a principal per second on one
@@ -91,6 +98,8 @@ type Quota struct {
 // Quotas is the answer to GET /quotas, sorted by principal.
 type Quotas struct {
 	Quotas []Quota `json:"quotas"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
 }
 
 // Token is a principal: a token, or a user with a password. It does not contain the secret.
@@ -128,6 +137,8 @@ type TokenCreated struct {
 // Tokens is the answer to GET /tokens, sorted by ID.
 type Tokens struct {
 	Tokens []Token `json:"tokens"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
 }
 
 // AuditRecord is the value of a record in the audit topic. The record's timestamp is the time of the

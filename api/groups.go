@@ -90,4 +90,6 @@ type GroupOffset struct {
 // Groups is the answer to GET /groups, sorted by name.
 type Groups struct {
 	Groups []Group `json:"groups"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
 }

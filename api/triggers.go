@@ -122,6 +122,8 @@ type Secrets struct {
 // Triggers is the answer to GET /triggers, sorted by ID.
 type Triggers struct {
 	Triggers []Trigger `json:"triggers"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
 }
 
 // TriggerStored is the answer to PUT /triggers/{id}.

@@ -142,6 +142,8 @@ type ScanProgress struct {
 // Topics is the answer to GET /topics, sorted by name.
 type Topics struct {
 	Topics []Topic `json:"topics"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
 }
 
 // TopicSpec is the body of PUT /topic. Partitions 0 or absent means 1 for a new topic, and

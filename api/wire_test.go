@@ -24,6 +24,7 @@ var wire = []any{
 	api.TokenSpec{},
 	api.Scopes{},
 	api.Rule{},
+	api.RuleList{},
 	api.Rules{},
 	api.Quota{},
 	api.Quotas{},

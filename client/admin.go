@@ -100,8 +100,7 @@ func (c *Client) ResetTime(ctx context.Context) (LogTime, error) {
 
 // Quotas returns all quotas, sorted by principal.
 func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
-	out, err := get[api.Quotas](ctx, c, "/quotas", nil)
-	return out.Quotas, err
+	return listed(ctx, c, "/quotas", nil, func(p *api.Quotas) ([]Quota, *string) { return p.Quotas, p.Next })
 }
 
 // SetQuota sets the quota of a principal, which need not exist, or of "*": each principal without a
@@ -151,8 +150,7 @@ func (c *Client) Token(ctx context.Context, id string) (Token, error) {
 
 // Tokens returns all tokens, sorted by ID. A caller that may not see others gets its own.
 func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
-	out, err := get[api.Tokens](ctx, c, "/tokens", nil)
-	return out.Tokens, err
+	return listed(ctx, c, "/tokens", nil, func(p *api.Tokens) ([]Token, *string) { return p.Tokens, p.Next })
 }
 
 // RevokeToken deletes a token with its rules. Once it returns nil, no data is sent to clients with
@@ -188,8 +186,7 @@ func (f *RuleFilter) query() url.Values {
 
 // Rules returns the rules that match a filter, sorted.
 func (c *Client) Rules(ctx context.Context, f RuleFilter) ([]Rule, error) {
-	out, err := get[api.Rules](ctx, c, "/acls", f.query())
-	return out.Rules, err
+	return listed(ctx, c, "/acls", f.query(), func(p *api.RuleList) ([]Rule, *string) { return p.Rules, p.Next })
 }
 
 // AddRules adds rules: all of them, or none. Rules that exist stay as they are. Error: ErrForbidden

@@ -87,15 +87,15 @@ func (c *Client) GroupWithMembers(ctx context.Context, name string) (Group, erro
 // GroupsWithMembers is like Groups with the state and members of each group, including groups
 // without committed offsets. Only the leader knows members (ErrReadOnly).
 func (c *Client) GroupsWithMembers(ctx context.Context) ([]Group, error) {
-	all, err := get[api.Groups](ctx, c, "/groups", url.Values{"members": {"true"}})
-	return all.Groups, err
+	return listed(ctx, c, "/groups", url.Values{"members": {"true"}}, groupsOf)
 }
 
 // Groups describes all consumer groups, sorted by name.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
-	all, err := get[api.Groups](ctx, c, "/groups", nil)
-	return all.Groups, err
+	return listed(ctx, c, "/groups", nil, groupsOf)
 }
+
+func groupsOf(p *api.Groups) ([]Group, *string) { return p.Groups, p.Next }
 
 // DeleteGroup deletes all committed offsets of a group. Error: ErrUnknownGroup if it has none.
 func (c *Client) DeleteGroup(ctx context.Context, name string) error {

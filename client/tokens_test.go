@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -85,4 +86,24 @@ func TestQuotas(t *testing.T) {
 	check.NoError(t, root.RemoveQuota(ctx, "shop"))
 	check.ErrorIsf(t, root.RemoveQuota(ctx, "shop"), client.ErrUnknownQuota, "a second removal")
 	check.ErrorIsf(t, root.SetQuota(ctx, client.Quota{Principal: "shop"}), client.ErrBadRequest, "a quota without limits")
+}
+
+// TestListsOfSeveralPages: a list that is longer than a page of answers is complete, and an empty one is
+// not nil.
+func TestListsOfSeveralPages(t *testing.T) {
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	c := must.Get(client.New(address, client.Options{APIKey: testKey}))(t)
+	t.Cleanup(c.Close)
+	ctx := t.Context()
+	if none := must.Get(c.Rules(ctx, client.RuleFilter{}))(t); none == nil || len(none) != 0 {
+		t.Errorf("no rules: %#v", none)
+	}
+	var rules []client.Rule
+	for i := range 2500 {
+		rules = append(rules, client.Rule{Principal: "shop", Resource: "topic", Pattern: fmt.Sprintf("t%04d", i), Operation: "read"})
+	}
+	must.NoError(t, c.AddRules(ctx, rules))
+	check.EqualSlicesf(t, must.Get(c.Rules(ctx, client.RuleFilter{Principal: "shop"}))(t), rules, "all rules")
+	check.Equalf(t, len(must.Get(c.Rules(ctx, client.RuleFilter{Pattern: "t1999"}))(t)), 1, "rules of a pattern")
 }

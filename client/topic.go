@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -34,8 +36,7 @@ func (c *Client) OffsetsSince(ctx context.Context, topic string, at time.Time) (
 
 // Topics describes all topics, sorted by name.
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
-	all, err := get[api.Topics](ctx, c, "/topics", nil)
-	return all.Topics, err
+	return listed(ctx, c, "/topics", nil, func(p *api.Topics) ([]Topic, *string) { return p.Topics, p.Next })
 }
 
 // Settings describes the settings that topics have.
@@ -106,6 +107,27 @@ func (c *Client) deleteTopic(ctx context.Context, query url.Values) error {
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (v T, err error) {
 	err = c.call(ctx, &request{method: http.MethodGet, path: path, query: query}, &v)
 	return v, err
+}
+
+// pageElements is the number of elements for which listed asks.
+const pageElements = 1000
+
+// listed returns all elements of a list. It requests page by page, because an answer with a whole list
+// has no bound. A broker that knows no pages answers with everything.
+func listed[P, E any](ctx context.Context, c *Client, path string, query url.Values, of func(*P) ([]E, *string)) (all []E, err error) {
+	q := url.Values{"limit": {strconv.Itoa(pageElements)}}
+	maps.Copy(q, query)
+	for all = []E{}; ; {
+		page, err := get[P](ctx, c, path, q)
+		if err != nil {
+			return nil, err
+		}
+		elements, next := of(&page)
+		if all = append(all, elements...); next == nil {
+			return all, nil
+		}
+		q.Set("after", *next)
+	}
 }
 
 // post sends a change without a body and decodes its answer.

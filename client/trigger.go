@@ -95,8 +95,7 @@ func (c *Client) Trigger(ctx context.Context, id string) (Trigger, error) {
 
 // Triggers returns all triggers, sorted by ID.
 func (c *Client) Triggers(ctx context.Context) ([]Trigger, error) {
-	all, err := get[api.Triggers](ctx, c, "/triggers", nil)
-	return all.Triggers, err
+	return listed(ctx, c, "/triggers", nil, triggersOf)
 }
 
 // CountedTrigger is Trigger, with Firings.
@@ -106,9 +105,10 @@ func (c *Client) CountedTrigger(ctx context.Context, id string) (Trigger, error)
 
 // CountedTriggers is Triggers, with Firings.
 func (c *Client) CountedTriggers(ctx context.Context) ([]Trigger, error) {
-	all, err := get[api.Triggers](ctx, c, "/triggers", url.Values{"counts": {"true"}})
-	return all.Triggers, err
+	return listed(ctx, c, "/triggers", url.Values{"counts": {"true"}}, triggersOf)
 }
+
+func triggersOf(p *api.Triggers) ([]Trigger, *string) { return p.Triggers, p.Next }
 
 // DeleteTrigger deletes a trigger and drops its undelivered firings. Error: ErrUnknownTrigger.
 func (c *Client) DeleteTrigger(ctx context.Context, id string) error {

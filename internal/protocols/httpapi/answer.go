@@ -224,6 +224,42 @@ func (g *gather) write(b []byte) {
 // Content-Length.
 const listBuffer = 64 << 10
 
+// pageMax bounds the elements of a page of a list.
+const pageMax = 1000
+
+// listPage selects elements of a list that is in the order of their names. The zero value selects all.
+type listPage struct {
+	most     int    // elements; 0: no limit
+	after    string // only names after it
+	contains string // only names with it, in lower case
+}
+
+func parsePage(q *httpconn.Params) (p listPage) {
+	p.most = int(q.Number(httpconn.ParamLimit, 0, pageMax))
+	p.after, _ = q.Text(httpconn.ParamAfter)
+	p.contains, _ = q.Text(httpconn.ParamContains)
+	p.contains = strings.ToLower(p.contains)
+	return p
+}
+
+// pageOf reads the parameters of a list that has no others.
+func pageOf(r *http.Request) (listPage, error) {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	p := parsePage(q)
+	if q.Fault != nil {
+		return p, q.Fault
+	}
+	return p, nil
+}
+
+// has reports whether the page may have the element with a name.
+func (p *listPage) has(name string) bool { return name > p.after && p.names(name) }
+
+// names reports whether one of several names of an element has what is searched.
+func (p *listPage) names(names ...string) bool {
+	return p.contains == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), p.contains) })
+}
+
 // small reserves memory for a small answer about the broker. It comes from a class that readers of
 // records do not use, so that slow readers cannot make an operator blind, or else from theirs.
 func (a *API) small(n int64) (*budget.Reservation, error) {
@@ -240,16 +276,23 @@ type list struct {
 	w    http.ResponseWriter
 	buf  []byte
 	n    int
-	sent bool // the head is sent: an error can only cut the answer
+	most int    // of a page; 0: no limit
+	last string // the name of the last element
+	sent bool   // the head is sent: an error can only cut the answer
 }
 
-func (a *API) newList(w http.ResponseWriter, member string) *list {
-	return &list{a: a, w: w, buf: fmt.Appendf(nil, "{%q:[", member)}
+// newList begins a list of at most this many elements; 0: of all.
+func (a *API) newList(w http.ResponseWriter, member string, most int) *list {
+	return &list{a: a, w: w, buf: fmt.Appendf(nil, "{%q:[", member), most: most}
 }
 
-// add appends an element and reserves size bytes while it is made. element returns nil if the
-// element no longer exists. After an error the list is over: pass the error to end.
-func (l *list) add(ctx context.Context, size int64, element func() (any, error)) error {
+// add appends an element and reserves size bytes while it is made. name is the parameter after of the
+// elements behind it. element returns nil if the element no longer exists. After an error, which at the
+// end of a page is errStop, the list is over: pass the error to end.
+func (l *list) add(ctx context.Context, name string, size int64, element func() (any, error)) error {
+	if l.most > 0 && l.n == l.most {
+		return errStop
+	}
 	var err error
 	memory := l.a.answers.ReserveNow(size + 2*listBuffer)
 	if memory == nil {
@@ -266,6 +309,7 @@ func (l *list) add(ctx context.Context, size int64, element func() (any, error))
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
+	l.last = name
 	if l.n++; l.n > 1 {
 		l.buf = append(l.buf, ',')
 	}
@@ -294,12 +338,17 @@ func (l *list) head() http.ResponseWriter {
 // complete.
 func (l *list) end(err error) error {
 	switch {
+	case err == errStop:
 	case err != nil && l.sent:
 		panic(http.ErrAbortHandler)
 	case err != nil:
 		return err
 	}
-	l.buf = append(l.buf, "]}"...)
+	l.buf = append(l.buf, ']')
+	if err != nil {
+		l.buf = encoding.AppendString(append(l.buf, `,"next":`...), l.last)
+	}
+	l.buf = append(l.buf, '}')
 	if l.sent {
 		_ = l.a.pace.Send(l.w, l.buf)
 		return nil

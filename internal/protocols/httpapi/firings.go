@@ -301,8 +301,8 @@ func (t *Triggers) holds(c *triggerCall) *holds { return &holds{t, c, map[string
 func (h *holds) of(id string) hold {
 	x, ok := h.known[id]
 	if !ok {
-		h.list.Lock()
-		defer h.list.Unlock()
+		h.listing.Lock()
+		defer h.listing.Unlock()
 		if head, d, err := h.c.Stored(h.c.r.Context(), id); err == nil {
 			x = hold{paused: head.Paused, quiet: webhook.QuietOf(d.Deliver)}
 		}

@@ -1,13 +1,18 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/base/sorting"
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/group"
 	"github.com/sebbroker/seb/internal/engine/log/state"
@@ -23,15 +28,17 @@ const offsetBytes = 640
 func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	_, one := q.Text(httpconn.ParamGroup)
-	name, latest, members := "", q.Latest(), q.Bool(httpconn.ParamMembers)
+	name, latest, list := "", q.Latest(), groupList{a: a, by: by, members: q.Bool(httpconn.ParamMembers), page: parsePage(q)}
 	if one {
 		name = q.Group()
+	} else {
+		list.parse(q)
 	}
 	if q.Fault != nil {
 		return q.Fault
 	}
 	if one {
-		size, describe, err := a.describing(by, name, members)
+		size, describe, err := list.describing(name)
 		if err != nil {
 			return err
 		}
@@ -43,19 +50,82 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) erro
 	if err := a.fresh(r); err != nil {
 		return err
 	}
-	names, err := a.groupNames(members)
+	return list.write(w, r)
+}
+
+// groupList is a list of groups.
+type groupList struct {
+	a       *API
+	by      *caller
+	members bool
+	page    listPage
+	topic   string // only groups with an offset in it; "": all
+	byLag   bool   // the most lag first, then by name
+	after   groupLag
+}
+
+// groupLag is a group in the order by lag. As the parameter after it is the lag, a colon and the name.
+type groupLag struct {
+	lag  int64
+	name string
+}
+
+func (g groupLag) String() string { return strconv.FormatInt(g.lag, 10) + ":" + g.name }
+
+func (g groupLag) compare(o groupLag) int {
+	return cmp.Or(cmp.Compare(o.lag, g.lag), cmp.Compare(g.name, o.name))
+}
+
+// orderLag is the order of groups by lag.
+const orderLag = "lag"
+
+func (l *groupList) parse(q *httpconn.Params) {
+	if _, given := q.Text(httpconn.ParamTopic); given {
+		l.topic = q.Topic()
+	}
+	switch order, given := q.Text(httpconn.ParamOrder); {
+	case given && order != orderLag:
+		q.Fail(httpconn.ParamOrder, "want %s, or none for the order by name, given %s", orderLag, problem.Quote(order))
+	case given:
+		l.byLag, l.after.lag = true, math.MaxInt64
+	}
+	if l.byLag && l.page.after != "" {
+		lag, name, _ := strings.Cut(l.page.after, ":")
+		n, err := strconv.ParseInt(lag, 10, 64)
+		if err != nil {
+			q.Fail(httpconn.ParamAfter, "want the value of next, like 17:name, given %s", problem.Quote(l.page.after))
+		}
+		l.after, l.page.after = groupLag{n, name}, ""
+	}
+}
+
+// lagBytes is the memory of a group while a list is sorted or selected.
+const lagBytes = 64
+
+func (l *groupList) write(w http.ResponseWriter, r *http.Request) error {
+	names, err := l.a.groupNames(l.members)
 	if err != nil {
 		return err
 	}
-	a.readHeaders(w)
-	l := a.newList(w, "groups")
-	for _, name := range names {
-		if !by.Allow(access.Describe, access.Group, name) {
-			continue
-		}
-		size, describe, err := a.describing(by, name, members)
+	memory, err := l.a.small(int64(len(names)) * lagBytes)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	groups, err := l.selected(r.Context(), names)
+	if err != nil {
+		return err
+	}
+	l.a.readHeaders(w)
+	list := l.a.newList(w, "groups", l.page.most)
+	for _, g := range groups {
+		size, describe, err := l.describing(g.name)
 		if err == nil {
-			err = l.add(r.Context(), size, func() (any, error) {
+			after := g.name
+			if l.byLag {
+				after = g.String()
+			}
+			err = list.add(r.Context(), after, size, func() (any, error) {
 				g, err := describe(r.Context(), false)
 				if errors.Is(err, state.ErrUnknownGroup) {
 					return nil, nil
@@ -64,10 +134,37 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) erro
 			})
 		}
 		if err != nil {
-			return l.end(err)
+			return list.end(err)
 		}
 	}
-	return l.end(nil)
+	return list.end(nil)
+}
+
+// selected returns the groups of the list, in its order.
+func (l *groupList) selected(ctx context.Context, names []string) ([]groupLag, error) {
+	groups := make([]groupLag, 0, len(names))
+	for _, name := range names {
+		if !l.page.has(name) || !l.by.Allow(access.Describe, access.Group, name) {
+			continue
+		}
+		g := groupLag{name: name}
+		if l.byLag || l.topic != "" {
+			info, err := l.a.b.Group(ctx, name, false)
+			if err != nil && !errors.Is(err, state.ErrUnknownGroup) {
+				return nil, err
+			}
+			info.Offsets = slices.DeleteFunc(l.by.visible(info.Offsets), func(o broker.GroupOffset) bool { return l.topic != "" && o.Topic != l.topic })
+			out := groupOf(&info)
+			if g.lag = out.Lag; l.topic != "" && len(out.Offsets) == 0 || l.byLag && g.compare(l.after) <= 0 {
+				continue
+			}
+		}
+		groups = append(groups, g)
+	}
+	if l.byLag {
+		sorting.Sort(groups, groupLag.compare)
+	}
+	return groups, nil
 }
 
 // writeGroup answers with a group, and reserves size bytes while it is described.
@@ -169,26 +266,26 @@ func (a *API) groupNames(members bool) (names []string, err error) {
 }
 
 // describing returns a function that describes a group for a client, and the memory of its answer.
-func (a *API) describing(by *caller, name string, members bool) (size int64, describe func(ctx context.Context, latest bool) (*api.Group, error), err error) {
-	ref := a.b.GroupRef(name)
+func (l *groupList) describing(name string) (size int64, describe func(ctx context.Context, latest bool) (*api.Group, error), err error) {
+	ref := l.a.b.GroupRef(name)
 	var view group.View
-	if members {
-		if view, err = a.viewGroup(name); err != nil {
+	if l.members {
+		if view, err = l.a.viewGroup(name); err != nil {
 			return 0, nil, err
 		}
 	}
 	return groupMemory(&ref) + membersMemory(&view), func(ctx context.Context, latest bool) (*api.Group, error) {
-		info, err := a.b.Group(ctx, name, latest)
+		info, err := l.a.b.Group(ctx, name, latest)
 		if errors.Is(err, state.ErrUnknownGroup) && (len(view.Members) > 0 || view.Consumers != nil) {
 			info, err = broker.GroupInfo{Name: name}, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		info.Offsets = by.visible(info.Offsets)
+		info.Offsets = l.by.visible(info.Offsets)
 		g := groupOf(&info)
-		if members {
-			by.describeMembers(&g, &view)
+		if l.members {
+			l.by.describeMembers(&g, &view)
 		}
 		return &g, nil
 	}, nil

@@ -103,13 +103,20 @@ func (s *stream) throttle(ctx context.Context) {
 
 // getQuotas answers with all quotas.
 func (a *API) getQuotas(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	page, err := pageOf(r)
+	if err != nil {
+		return err
+	}
 	if err := a.fresh(r); err != nil {
 		return err
 	}
 	a.readHeaders(w)
-	l := a.newList(w, "quotas")
+	l := a.newList(w, "quotas", page.most)
 	for _, q := range a.b.Access().Quotas() {
-		if err := l.add(r.Context(), quotaBytes, func() (any, error) { return quotaOf(&q), nil }); err != nil {
+		if !page.has(q.Principal) {
+			continue
+		}
+		if err := l.add(r.Context(), q.Principal, quotaBytes, func() (any, error) { return quotaOf(&q), nil }); err != nil {
 			return l.end(err)
 		}
 	}

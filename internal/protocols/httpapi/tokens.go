@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,18 +53,22 @@ func (a *API) changingCluster(r *http.Request, by *caller, o access.Operation) (
 
 // getTokens answers with all tokens, or with that of the client if it may not see others.
 func (a *API) getTokens(w http.ResponseWriter, r *http.Request, by *caller) error {
+	page, err := pageOf(r)
+	if err != nil {
+		return err
+	}
 	if err := a.fresh(r); err != nil {
 		return err
 	}
 	a.readHeaders(w)
-	t, l := a.b.Access(), a.newList(w, "tokens")
+	t, l := a.b.Access(), a.newList(w, "tokens", page.most)
 	for _, p := range t.Principals() {
-		if by.ofCluster(access.Describe, p.ID) != nil {
+		if !page.has(p.ID) || by.ofCluster(access.Describe, p.ID) != nil {
 			continue
 		}
 		rules := t.RulesOf(p.ID)
 		size := tokenBytes + int64(len(rules))*ruleBytes
-		if err := l.add(r.Context(), size, func() (any, error) { return a.tokenOf(p, rules), nil }); err != nil {
+		if err := l.add(r.Context(), p.ID, size, func() (any, error) { return a.tokenOf(p, rules), nil }); err != nil {
 			return l.end(err)
 		}
 	}
@@ -275,7 +280,11 @@ func is[T comparable](want *T, v T) bool { return want == nil || *want == v }
 // getRules answers with the rules that match a filter.
 func (a *API) getRules(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
-	f := parseRuleFilter(q)
+	f, page := parseRuleFilter(q), parsePage(q)
+	after, err := ruleOf(page.after)
+	if err != nil {
+		q.Fail(httpconn.ParamAfter, "want the value of next: %v", err)
+	}
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -283,13 +292,38 @@ func (a *API) getRules(w http.ResponseWriter, r *http.Request, _ *caller) error 
 		return err
 	}
 	a.readHeaders(w)
-	l := a.newList(w, "rules")
-	for _, rule := range auth.WireRules(f.selected(a.b.Access().Rules())) {
-		if err := l.add(r.Context(), ruleBytes, func() (any, error) { return &rule, nil }); err != nil {
+	l := a.newList(w, "rules", page.most)
+	for _, rule := range f.selected(a.b.Access().Rules()) {
+		if rule.Compare(after) <= 0 || !page.names(rule.Principal, rule.Pattern()) {
+			continue
+		}
+		out := auth.WireRules([]access.Rule{rule})[0]
+		if err := l.add(r.Context(), nameOf(&out), ruleBytes, func() (any, error) { return &out, nil }); err != nil {
 			return l.end(err)
 		}
 	}
 	return l.end(nil)
+}
+
+// nameOf returns a rule as the parameter after.
+func nameOf(r *api.Rule) string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic("httpapi: encode rule: " + err.Error()) // it holds strings
+	}
+	return string(text)
+}
+
+// ruleOf returns the rule of nameOf; that of "" is before all others.
+func ruleOf(name string) (out access.Rule, err error) {
+	if name == "" {
+		return out, nil
+	}
+	var r api.Rule
+	if err := httpconn.Decode([]byte(name), &r); err != nil {
+		return out, err
+	}
+	return auth.ParseRule(&r)
 }
 
 // postRules adds rules: all of them, or none.

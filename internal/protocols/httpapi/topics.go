@@ -41,16 +41,20 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request, _ *caller) error 
 }
 
 func (a *API) getTopics(w http.ResponseWriter, r *http.Request, by *caller) error {
+	page, err := pageOf(r)
+	if err != nil {
+		return err
+	}
 	if err := a.fresh(r); err != nil {
 		return err
 	}
 	a.readHeaders(w)
-	l := a.newList(w, "topics")
+	l := a.newList(w, "topics", page.most)
 	for _, ref := range a.b.TopicRefs() {
-		if !by.Allow(access.Describe, access.Topic, ref.Name) {
+		if !page.has(ref.Name) || !by.Allow(access.Describe, access.Topic, ref.Name) {
 			continue
 		}
-		err := l.add(r.Context(), topicBytes+int64(ref.Partitions)*partitionBytes, func() (any, error) {
+		err := l.add(r.Context(), ref.Name, topicBytes+int64(ref.Partitions)*partitionBytes, func() (any, error) {
 			info, err := a.b.Topic(r.Context(), ref.Name, false)
 			if errors.Is(err, state.ErrUnknownTopic) {
 				return nil, nil
@@ -353,9 +357,9 @@ func (a *API) getTopicOffsets(w http.ResponseWriter, r *http.Request, _ *caller)
 		first, end = only, only+1
 	}
 	a.readHeaders(w)
-	l := a.newList(w, "partitions")
+	l := a.newList(w, "partitions", 0)
 	for p := first; p < end; p++ {
-		err := l.add(r.Context(), offsetAnswerBytes, func() (any, error) {
+		err := l.add(r.Context(), "", offsetAnswerBytes, func() (any, error) {
 			out, err := a.offsetAt(r.Context(), &ref, p, edge, millis)
 			return &out, err
 		})

@@ -38,9 +38,9 @@ type TriggersOptions struct {
 // Results use the memory of their request, which the caller releases after sending the answer.
 // Errors: *api.Problem, and those of reading a body, of memory and of the engine's broker.
 type Triggers struct {
-	o    TriggersOptions
-	dry  *dryRuns   // that are running
-	list sync.Mutex // held while a list shows a trigger, to bound garbage
+	o       TriggersOptions
+	dry     *dryRuns   // that are running
+	listing sync.Mutex // held while a list shows a trigger, to bound garbage
 	// passedMax bounds the firings that a page leaves out, because they have another state or the
 	// client may not see them. Then the page ends.
 	passedMax int
@@ -188,10 +188,9 @@ func countedEach(e *rules.Engine, counts bool) (int, error) {
 	return min(max(countedAll/max(len(all), 1), countedMin), countedMax), nil
 }
 
-// List calls add for each trigger that the client may read, ordered by ID: with the memory to show it, and a function that
-// shows it, which returns nil if the trigger was deleted meanwhile. Each trigger is read when it is
-// shown.
-func (t *Triggers) List(ctx context.Context, by *caller, counts bool, add func(size int64, show func() (any, error)) error) error {
+// list adds each trigger of a page that the client may read to l, ordered by ID. Each trigger is read
+// when it is shown.
+func (t *Triggers) list(ctx context.Context, by *caller, counts bool, page *listPage, l *list) error {
 	e, err := t.engine(ctx)
 	if err != nil {
 		return err
@@ -200,17 +199,17 @@ func (t *Triggers) List(ctx context.Context, by *caller, counts bool, add func(s
 	if err != nil {
 		return err
 	}
-	for id := ""; ; {
+	for id := page.after; ; {
 		h, err := e.Next(id)
 		if err != nil || h == nil {
 			return triggerFault(err)
 		}
-		if id = h.ID; !by.Allow(access.Read, access.Trigger, id) {
+		if id = h.ID; !page.names(id) && !page.names(h.Names...) || !by.Allow(access.Read, access.Trigger, id) {
 			continue
 		}
-		err = add(shownBytes(h)+countsBytes, func() (any, error) {
-			t.list.Lock()
-			defer t.list.Unlock()
+		err = l.add(ctx, id, shownBytes(h)+countsBytes, func() (any, error) {
+			t.listing.Lock()
+			defer t.listing.Unlock()
 			h, d, err := e.Stored(ctx, id)
 			if errors.Is(err, rules.ErrUnknownTrigger) {
 				return nil, nil
@@ -388,13 +387,13 @@ func doing(do func(t *Triggers, r *http.Request, by *caller) error) serveFunc {
 
 func (a *API) getTriggers(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
-	counts := q.Bool(ParamCounts)
+	counts, page := q.Bool(ParamCounts), parsePage(q)
 	if q.Fault != nil {
 		return q.Fault
 	}
 	a.readHeaders(w)
-	l := a.newList(w, "triggers")
-	return l.end(a.triggers.List(r.Context(), by, counts, func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
+	l := a.newList(w, "triggers", page.most)
+	return l.end(a.triggers.list(r.Context(), by, counts, &page, l))
 }
 
 // Secrets answers GET /secrets.

@@ -340,6 +340,23 @@ func TestBadTriggerRequests(t *testing.T) {
 	}
 }
 
+// TestTriggersInPages: the list of triggers has pages, and finds triggers by ID and by their events.
+func TestTriggersInPages(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "each", `{"expr":"a"}`)
+	s.putTrigger(201, "held", `{"expr":"a"}`)
+	for query, want := range map[string]string{
+		"limit=2": "each held", "limit=1": "each, next each", "limit=1&after=each": "held", "limit=1&contains=HEL&counts=true": "held", "contains=a": "each held", "contains=b": "",
+	} {
+		l := s.list("/triggers?"+query, "id")
+		got := strings.Join(l.names, " ")
+		if l.next != "" {
+			got += ", next " + l.next
+		}
+		check.Equalf(t, got, want, "triggers?%s", query)
+	}
+}
+
 // TestFiringsAreSelectedOverHTTP: filters and orders give the same firings in pages of every size,
 // also if a page ends because of the firings that it leaves out.
 func TestFiringsAreSelectedOverHTTP(t *testing.T) {
