@@ -46,11 +46,9 @@ func (o *options) topics(ctx context.Context, b *broker, to *result, n int) erro
 	to.number("state MB", "%.2f", float64(b.state(ctx))/million)
 	to.number("resident MiB", "%.0f", float64(b.resident())/(1<<20))
 	to.number("idle CPU ms/s", "%.1f", b.idle(ctx, o.idle).Seconds()*1000)
-	body, err := b.ask(ctx, call{method: http.MethodGet, path: "/topics"})
-	if err != nil {
+	if err := b.list(ctx, to, "/topics"); err != nil {
 		return err
 	}
-	to.number("GET /topics bytes", "%.0f", float64(len(body)))
 	if code := b.process.Stop(); code != 0 {
 		return fmt.Errorf("exit code %d: %s", code, b.process.Log())
 	}
@@ -59,6 +57,14 @@ func (o *options) topics(ctx context.Context, b *broker, to *result, n int) erro
 	}
 	to.number("restart CPU s", "%.2f", b.cpu().Seconds())
 	return nil
+}
+
+// list adds the size of a list, and of its first page. Programs without pages ignore the limit.
+func (b *broker) list(ctx context.Context, to *result, path string) error {
+	all, err := b.ask(ctx, call{method: http.MethodGet, path: path})
+	page, fault := b.ask(ctx, call{method: http.MethodGet, path: path + "?limit=100"})
+	to.text("GET "+path+" / with limit=100, bytes", "%d / %d", len(all), len(page))
+	return errors.Join(err, fault)
 }
 
 func (o *options) partitionRows(n int, limit string) (rows []row) {
@@ -156,9 +162,7 @@ func (o *options) groupRows(n int, limit string) []row {
 		}
 		to.each("commit, CPU µs", b.cpu()-cpu, n)
 		to.number("state MB", "%.2f", float64(b.state(ctx))/million)
-		body, err := b.ask(ctx, call{method: http.MethodGet, path: "/groups"})
-		to.number("GET /groups bytes", "%.0f", float64(len(body)))
-		return err
+		return b.list(ctx, to, "/groups")
 	}}}
 }
 
