@@ -209,6 +209,8 @@ type Status struct {
 	Memory MemoryStatus `json:"memory"`
 	Topics int          `json:"topics"`
 	Lag    LagStatus    `json:"lag"`
+	// The open connections of all listeners, which share a limit.
+	Connections *ConnectionsStatus `json:"connections,omitempty"`
 	// The listener for Kafka clients; absent without one.
 	Kafka *KafkaStatus `json:"kafka,omitempty"`
 	// The endpoint for Riemann clients; absent without a listener. Counts are since the start of the
@@ -234,6 +236,25 @@ type MemoryStatus struct {
 	Reserved int64 `json:"reserved_bytes"`
 	State    int64 `json:"state_bytes"`
 	StateMax int64 `json:"state_max_bytes"`
+}
+
+// ConnectionsStatus is the memory of the open connections, in bytes, and each listener's part of it.
+type ConnectionsStatus struct {
+	Used      int64            `json:"used_bytes"`
+	Limit     int64            `json:"limit_bytes"`
+	Listeners []ListenerStatus `json:"listeners"`
+}
+
+// ListenerStatus has the connections of a listener.
+type ListenerStatus struct {
+	//openapi:enum [http, kafka, riemann]
+	Name string `json:"name"`
+	Open int    `json:"open"` // Open connections.
+	// Connections of this listener that fit if no other listener has any.
+	Limit   int    `json:"limit"`
+	Refused uint64 `json:"refused"` // Refused connections and readers since the start of the broker.
+	// The setting that raises the limit.
+	Setting string `json:"setting"`
 }
 
 // KafkaStatus is the listener for Kafka clients. The host of Address is 0.0.0.0 or :: if it listens on

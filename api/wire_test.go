@@ -86,6 +86,8 @@ var wire = []any{
 	api.Status{},
 	api.StoreStatus{},
 	api.MemoryStatus{},
+	api.ConnectionsStatus{},
+	api.ListenerStatus{},
 	api.KafkaStatus{},
 	api.RiemannStatus{},
 	api.RiemannIndexStatus{},

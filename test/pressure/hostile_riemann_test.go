@@ -14,10 +14,6 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// riemannMax bounds the Riemann connections of a broker with 64 MiB: an eighth of all connections, and
-// those that are being closed.
-const riemannMax = 45
-
 // riemannFrame is a message with a declared length.
 func riemannFrame(length uint32, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, length), b...)
@@ -69,7 +65,7 @@ func TestHostileRiemannClients(t *testing.T) {
 	for _, kind := range riemannKinds {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		many := harmful()
+		many := b.harmful("riemann")
 		if kind.most > 0 {
 			many = kind.most
 		}
@@ -82,7 +78,7 @@ func TestHostileRiemannClients(t *testing.T) {
 		open := b.metric("seb_riemann_connections")
 		t.Logf("%d %s: %.0f held; %d messages, each on a new connection, took %s, without attack %s", many, kind.name, open, visits,
 			loaded.Round(time.Millisecond), alone.Round(time.Millisecond))
-		if open > riemannMax {
+		if open > float64(b.openMax("riemann")) {
 			t.Errorf("%s: %.0f connections", kind.name, open)
 		}
 		cancel()

@@ -15,8 +15,11 @@ import (
 	"github.com/sebbroker/seb/test/check"
 )
 
-// heldMax bounds the connections of a broker with 64 MiB: 276.
-const heldMax = 280
+// openMax returns the largest number of open connections of a listener: those within the limit, and those
+// beyond it that wait for their first request.
+func (b *broker) openMax(listener string) int {
+	return int(b.metric("seb_"+listener+"_connections_limit")) + 32
+}
 
 // TestIdleConnections: the kernel holds connections that have sent nothing. Of connections that had
 // a request, the broker holds as many as it has slots, and closes the longest idle one for the
@@ -48,7 +51,7 @@ func TestIdleConnections(t *testing.T) {
 	open := countOpen(t, quiet)
 	t.Logf("%d idle connections: %d held, the others closed; acknowledgements of another client took at most %s",
 		len(quiet), open, longest.Round(time.Millisecond))
-	if open == 0 || open > heldMax {
+	if open == 0 || open > b.openMax("http") {
 		t.Errorf("%d are open", open)
 	}
 	b.within(limit)
@@ -100,7 +103,7 @@ func (b *broker) visitor() (longest time.Duration) {
 		longest = max(longest, time.Since(begin))
 	}
 	check.Equalf(b.t, len(b.read(topic, 0)), n, "records")
-	if open := b.metric("seb_http_connections"); open > heldMax {
+	if open := b.metric("seb_http_connections"); open > float64(b.openMax("http")) {
 		b.t.Errorf("the broker holds %.0f connections", open)
 	}
 	return longest

@@ -22,17 +22,14 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// kafkaMax bounds the Kafka connections of a broker with 64 MiB: a quarter of all connections.
-const kafkaMax = 50
-
 // visits is the number of authenticated clients during the attack.
 const visits = 3
 
-// harmful returns the number of attackers. A slot is taken for at least half a second, so new
-// clients wait for all before them.
-func harmful() int {
+// harmful returns the number of attackers, more than there are slots. A slot is taken for at least
+// half a second, so new clients wait for all before them.
+func (b *broker) harmful(listener string) int {
 	if *idle < 1000 {
-		return 60
+		return b.openMax(listener) + 30
 	}
 	return 1000
 }
@@ -68,7 +65,7 @@ func TestHostileKafkaClients(t *testing.T) {
 			for _, kind := range v.kinds() {
 				ctx, cancel := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
-				many := harmful()
+				many := v.harmful("kafka")
 				if kind.most > 0 {
 					many = kind.most
 				}
@@ -80,7 +77,7 @@ func TestHostileKafkaClients(t *testing.T) {
 				open := v.metric("seb_kafka_connections")
 				t.Logf("%d %s: %.0f held; %d records, each on a new connection, took %s, without attack %s", many, kind.name, open, visits,
 					loaded.Round(time.Millisecond), alone.Round(time.Millisecond))
-				if open > kafkaMax {
+				if open > float64(v.openMax("kafka")) {
 					t.Errorf("%s: %.0f connections", kind.name, open)
 				}
 				cancel()

@@ -14,7 +14,7 @@ var (
 	clients   = flag.Int("clients", 300, "number of concurrent clients (full run: 2000)")
 	pushFor   = flag.Duration("push", 2*time.Second, "time during which they start requests (full run: 3m)")
 	storeWait = flag.Duration("store-delay", 500*time.Millisecond, "delay of the store's answers during that time (full run: 10s)")
-	idle      = flag.Int("idle", 400, "number of idle connections (full run: 5000)")
+	idle      = flag.Int("idle", 800, "number of idle connections (full run: 5000)")
 	churnFor  = flag.Duration("churn", 2*time.Second, "time with clients that connect and disconnect (full run: 10m)")
 )
 

@@ -185,7 +185,6 @@ var figures = []figure{
 	{"docs/guide/kafka", `of a request \| (\d+ s)`, "internal/protocols/framed.Step"},
 	{"docs/guide/kafka", `to accept (\d+ KiB)`, "internal/protocols/framed.pieceBytes"},
 	{"docs/guide/kafka", `idle connection \| (\d+ minutes)`, "internal/protocols/framed.Idle"},
-	{"docs/guide/kafka", `and at most (\d+) connections`, "internal/operate/server.maxKafkaConnections"},
 	{"docs/guide/kafka", `not authenticated for (\d+ ms)`, "internal/protocols/framed.unauthenticatedGrace"},
 	{"docs/guide/kafka", `idle longest, if that is (\d+ s) or`, "internal/protocols/framed.EvictIdleAfter"},
 
@@ -202,7 +201,6 @@ var figures = []figure{
 	{"docs/guide/riemann", `their answer \| (\d+), and`, "internal/protocols/riemann.queuedMessages"},
 	{"docs/guide/riemann", `the bytes of (\d+) of`, "internal/protocols/riemann.queuedShare"},
 	{"docs/guide/riemann", `of a message \| (\d+ s)`, "internal/protocols/framed.Step"},
-	{"docs/guide/riemann", `connections, at most (\d+)`, "internal/operate/server.maxRiemannConnections"},
 	{"docs/guide/riemann", `host over ([\d,]+) bytes`, "internal/protocols/encoding.EventEntityMax"},
 	{"docs/guide/riemann", `service over (\d+)`, "internal/protocols/encoding.EventNameMax"},
 
@@ -217,8 +215,8 @@ var figures = []figure{
 	{"docs/guide/recover", `gap has ([\d,]+) offsets`, "internal/operate/fsck.unreadableSpan"},
 
 	{"docs/guide/security", `with the request header \(HTTP\), and (\d+ KiB)`, "internal/protocols/tlsport.handshakeBytes"},
-	{"docs/guide/security", `connection: (\d+ KiB) for HTTP`, "internal/operate/server.httpIdleBytes"},
-	{"docs/guide/security", `HTTP, (\d+ KiB) for Kafka`, "internal/operate/server.connectionBytes"},
+	{"docs/guide/security", `connection: (\d+ KiB) for HTTP`, "internal/protocols/httpapi/httpconn.IdleBytes"},
+	{"docs/guide/security", `HTTP, (\d+ KiB) for Kafka`, "internal/protocols/framed.linkBytes"},
 	{"docs/guide/security", `or (\d+ s) with the request header`, "internal/protocols/httpapi.HeaderTimeout"},
 
 	{"docs/guide/http", "up to `timeout` \\((\\d+ s)\\)", "internal/protocols/httpapi.timeoutDefault"},

@@ -22,12 +22,6 @@ import (
 	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
 )
 
-const (
-	// Kafka clients get one in kafkaShare of all connections, at most maxKafkaConnections.
-	kafkaShare          = 4
-	maxKafkaConnections = 512
-)
-
 // kafkaRetry is the retry interval of the default address while another program uses it.
 var kafkaRetry = 5 * time.Second
 
@@ -60,11 +54,6 @@ func (k *kafkaServer) listen(c *config.Kafka, log *slog.Logger) error {
 
 // on reports whether there are Kafka clients, now or later.
 func (k *kafkaServer) on() bool { return k.busyAddress != "" || k.listener != nil }
-
-// connections returns the share of Kafka clients in all connections.
-func (k *kafkaServer) connections(all int) int {
-	return max(1, min(maxKafkaConnections, all/kafkaShare))
-}
 
 // start serves until drain, even if ctx ends.
 func (k *kafkaServer) start(ctx context.Context, s *Server, o kafka.Options) (err error) {

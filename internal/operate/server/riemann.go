@@ -21,12 +21,6 @@ import (
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
-const (
-	// Riemann clients get one in riemannShare of all connections, at most maxRiemannConnections.
-	riemannShare          = 8
-	maxRiemannConnections = 512
-)
-
 // riemannServer has the listeners for Riemann clients.
 type riemannServer struct {
 	front
@@ -51,23 +45,15 @@ func (r *riemannServer) listen(c *config.Riemann) (err error) {
 	return nil
 }
 
-// connections returns the share of Riemann clients in all connections.
-func (r *riemannServer) connections(all int) int {
-	if r.listener == nil {
-		return 0
-	}
-	return max(1, min(maxRiemannConnections, all/riemannShare))
-}
-
 // start serves until drain, even if ctx ends.
-func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set, connections int) (err error) {
+func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set) (err error) {
 	c := &s.cfg.Riemann
 	if c.Listen == "" && c.UDP == "" {
 		return nil
 	}
 	o := riemann.Options{
 		Auth: s.auth, Token: c.Token.Reveal(), Port: s.ports.riemann, Topic: c.Topic, Received: c.Ack == config.AckReceived, Patience: c.Patience,
-		MessageMax: int(c.MaxMessage), Index: index.Queries{Index: s.node.Riemann()}, Connections: connections, Logger: s.log, Metrics: set,
+		MessageMax: int(c.MaxMessage), Index: index.Queries{Index: s.node.Riemann()}, Limits: s.limits, TLSBytes: s.ports.tlsBytes(s.ports.riemann), Logger: s.log, Metrics: set,
 	}
 	if c.Patience == 0 {
 		o.Patience = -1

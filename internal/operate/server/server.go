@@ -28,6 +28,7 @@ import (
 	"github.com/sebbroker/seb/internal/operate/config"
 	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/httpapi"
 	"github.com/sebbroker/seb/internal/protocols/kafka"
 	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
@@ -47,6 +48,7 @@ type Server struct {
 	kafka    kafkaServer
 	riemann  riemannServer
 	dash     front // of subscriptions to the index of Riemann events
+	limits   *connlimit.Limiter
 	ports    ports
 	groups   *coordinator.Coordinator // nil without Kafka: groups then have no members
 	pprof    *pprofServer             // nil: disabled
@@ -270,8 +272,7 @@ func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 	if err != nil {
 		return err
 	}
-	connections := s.connections()
-	s.log.Info("connection limits", "http", connections.http, "kafka", connections.kafka, "riemann", connections.riemann)
+	s.limits = s.newLimits()
 	failures := auth.NewFailures(s.log, nil)
 	if s.node.Audits() {
 		failures.Audit = s.node.FailedLogin
@@ -282,7 +283,8 @@ func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 		return err
 	}
 	o := httpapi.OptionsOf(s.node)
-	o.Auth, o.Logins, o.Logger, o.Metrics, o.Connections = s.auth, failures, s.log, set, connections.http
+	o.Auth, o.Logins, o.Logger, o.Metrics = s.auth, failures, s.log, set
+	o.Limits, o.Connections, o.TLSBytes = s.limits, s.cfg.HTTP.Connections, s.ports.tlsBytes(s.ports.http)
 	o.ProfileLabels, o.OriginalClient, o.EventsTopic = s.cfg.Pprof.Enable, s.cfg.HTTP.OriginalClient, s.cfg.EventsTopic
 	o.Origins, o.Hosts, o.WebhookTargets = s.cfg.HTTP.Origins.List(), s.knownHosts(), s.targets
 	o.Groups, o.Members, o.WriteMetrics = s.httpGroups(), s.groupMembers(), newMetricsWriter(set, s.node.Broker)
@@ -294,14 +296,15 @@ func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 		return err
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
-		Connections: connections.kafka, Logins: failures,
+		Limits: s.limits, TLSBytes: s.ports.tlsBytes(s.ports.kafka), Logins: failures,
 		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Cluster: s.peers.view(), ClusterTLS: trusts, RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}
-	if err := s.riemann.start(ctx, s, set, connections.riemann); err != nil {
+	if err := s.riemann.start(ctx, s, set); err != nil {
 		return err
 	}
+	s.logLimits()
 	s.startDash()
 	s.writeRuntime()
 	s.http = s.api.Server()

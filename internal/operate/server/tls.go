@@ -111,12 +111,12 @@ func (p *ports) warnings() (list []string) {
 	return list
 }
 
-// tlsBytes is the additional memory of a TLS connection: the last record and the state of the
+// tlsBytes is the additional memory of a connection of a port with TLS: the last record and the state of the
 // ciphers, and with certificates of clients a chain of three, which takes three times its size and
 // 7 KiB.
-func (p *ports) tlsBytes() int64 {
+func (p *ports) tlsBytes(of *tlsport.Port) int64 {
 	switch {
-	case !p.http.Secure() && !p.kafka.Secure() && !p.riemann.Secure() && !p.riemannWeb.Secure():
+	case !of.Secure():
 		return 0
 	case p.clients == nil:
 		return 24 << 10

@@ -436,10 +436,14 @@ func TestConnectionsAreLimited(t *testing.T) {
 	third := s.dial(t)
 	third.asks(keyTrust, 2)
 	stranger.reset()
+	over := s.dial(t) // beyond the limit, while it has a request
+	over.asks(keyTrust, 4)
+	over.send(frame(keyWait, 5, 0))
+	sebtest.Eventually(t, "the waiting request has begun", func() bool { return s.begun.Load() == 5 })
 	for range 3 {
 		s.refuses(t)
 	}
-	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "limit=2 remote=127.0.0.1:") {
+	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "open=3 limit=2 remote=127.0.0.1:") {
 		t.Errorf("three refused connections were logged as %q", lines)
 	}
 	authenticated.asks(keyEcho, 3)

@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/base/wake"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
 const (
-	readerBytes = 4 << 10  // of a connection's reader: heads and small requests
+	readerBytes = 1 << 10  // of a connection's reader: heads and small requests
 	stepBytes   = 64 << 10 // of a request, read at a time
 	pieceBytes  = 256 << 10
 	lengthBytes = 4
@@ -34,7 +35,8 @@ type link struct {
 	session Session
 	since   time.Time
 
-	queue         chan pending // begun and not answered, in order
+	slot          *connlimit.Slot
+	queue         chan *pending // begun and not answered, in order
 	room          wake.Signal
 	queued        atomic.Int64 // bytes in queue
 	count         atomic.Int64 // requests in queue, and the one being read
@@ -43,7 +45,7 @@ type link struct {
 	secure        bool         // TLS handshake completed; used by the reader
 	authenticated atomic.Bool
 	end           context.CancelFunc // cancels waits, and with them the reader
-	leaving       bool               // evicted, its slot is taken; guarded by the server's mu
+	leaving       bool               // evicted, its slot is free; guarded by the server's mu
 }
 
 // pending is a request that has begun.
@@ -51,10 +53,15 @@ type pending struct {
 	finish Finish
 	frame  *Frame // nil: refused before it was read
 	size   int64
+	waits  bool // for records: a write may take the slot meanwhile
 }
 
-// errDone ends the reader without a fault.
-var errDone = errors.New("connection done")
+var (
+	// errDone ends the reader without a fault.
+	errDone = errors.New("connection done")
+	// errNoSlot ends a connection that would become that of a reader, for which there is no slot.
+	errNoSlot = fmt.Errorf("%w: no slot for a reader", errDone)
+)
 
 // run serves the connection until it ends.
 func (l *link) run(ctx context.Context) {
@@ -146,8 +153,12 @@ func (l *link) read(ctx context.Context) error {
 			return err
 		}
 		if admission.Last != nil {
-			l.queue <- pending{finish: admission.Last}
+			l.queue <- &pending{finish: admission.Last}
 			return nil
+		}
+		if !l.mayUse(admission.Use) {
+			l.s.slots.Refuse(l.c.RemoteAddr().String())
+			return errNoSlot
 		}
 		if err := l.mute(ctx, head[lengthBytes:], n); err != nil {
 			return err
@@ -161,8 +172,29 @@ func (l *link) read(ctx context.Context) error {
 		}
 		l.authenticated.Store(l.session.Authenticated())
 		l.queued.Add(p.size)
-		l.queue <- p // finish drains the queue until it is closed
+		p.waits = admission.Use == Waits
+		l.queue <- &p // finish drains the queue until it is closed
 	}
+}
+
+// mayUse reports whether the connection has a slot for a request. A client whose connection ends
+// instead of an answer backs off before it connects again.
+func (l *link) mayUse(u Use) bool {
+	switch u {
+	case Writes:
+		l.slot.Promote() // without a reader to displace it stays beyond the limit
+	case Joins, Waits:
+		return l.slot.Read(linkBytes + l.s.o.TLSBytes)
+	}
+	return true
+}
+
+// displace ends a connection that waits for records, with what there is, because a write needs its slot.
+func (l *link) displace() {
+	l.s.mu.Lock()
+	l.s.leaveLocked(l)
+	l.s.mu.Unlock()
+	l.end()
 }
 
 // begin reads a request of n bytes and begins it, or refuses it.
@@ -385,7 +417,10 @@ func earlier(a, b time.Time) time.Time {
 
 // complete answers a request, if the connection is alive, and frees it. It reports whether the
 // connection is still alive.
-func (l *link) complete(ctx context.Context, p pending, alive bool) bool {
+func (l *link) complete(ctx context.Context, p *pending, alive bool) bool {
+	if p.waits && alive {
+		l.slot.Wait(l.displace)
+	}
 	if alive && !l.answer(ctx, p) {
 		alive = false
 		l.end()
@@ -402,8 +437,9 @@ func (l *link) complete(ctx context.Context, p pending, alive bool) bool {
 }
 
 // answer finishes one request. It returns false if the connection must end.
-func (l *link) answer(ctx context.Context, p pending) bool {
+func (l *link) answer(ctx context.Context, p *pending) bool {
 	a, err := p.finish(ctx)
+	l.slot.EndWait()
 	if err != nil {
 		l.s.o.Logger.Debug("request failed, connection closed", "listener", l.s.o.Name, "remote", l.c.RemoteAddr().String(), "err", err)
 		return false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
@@ -42,8 +43,24 @@ type Session interface {
 // ends the connection.
 type Finish func(ctx context.Context) (Answer, error)
 
+// Use is what a request does, as far as it decides about the slot of its connection (package
+// connlimit).
+type Use uint8
+
+const (
+	// Asks: neither of the others.
+	Asks Use = iota
+	// Writes: it writes or operates the broker, and may take the slot of a waiting reader.
+	Writes
+	// Joins: the connection becomes that of a reader.
+	Joins
+	// Waits: Joins, and it may wait for records.
+	Waits
+)
+
 // Admission tells how to read a request.
 type Admission struct {
+	Use Use
 	// Class provides the memory of the request; reading waits for it. nil: the connection's own
 	// allowance, then Spill.
 	Class, Spill *budget.Class
@@ -118,11 +135,14 @@ type Options struct {
 	Open func(c net.Conn, cut func()) Session
 	// Buffers is the pool for frames.
 	Buffers *budget.Buffers
-	// Connections bounds the open connections: 256. At the limit a new connection waits until one
-	// that has not authenticated for 500 ms can be evicted. If all have authenticated, it evicts
-	// the one that has been idle longest, if that is at least EvictIdleAfter, 10 s. Otherwise the
-	// new connection is closed.
+	// Limits bounds the connections of all listeners; nil: those of this one. Connections bounds those
+	// of this one; 0: not. At the limit a new connection waits until one that has not authenticated for
+	// 500 ms can be evicted. If all have authenticated, it evicts the one that has been idle
+	// longest, if that is at least EvictIdleAfter, 10 s. Otherwise it is beyond the limit, or
+	// closed. TLSBytes is the memory of a connection for TLS.
+	Limits         *connlimit.Limiter
 	Connections    int
+	TLSBytes       int64
 	EvictIdleAfter time.Duration
 	// QueueBytes and QueueRequests bound the unanswered requests of a connection: 16 MiB, 100. A
 	// single request of any size fits into an empty queue.
@@ -140,14 +160,19 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// AllowanceBytes is the memory of a connection for requests that need no reservation. The cost of a
-// connection in the budget includes it.
-const AllowanceBytes = 16 << 10
+const (
+	// AllowanceBytes is the memory of a connection for requests that need no reservation.
+	AllowanceBytes = 4 << 10
+	// linkBytes is the memory of a connection: two goroutines, a reader, and its allowance.
+	linkBytes = 18<<10 + AllowanceBytes
+)
 
 func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
-	o.Connections = cmp.Or(o.Connections, 256)
+	if o.Limits == nil {
+		o.Limits = connlimit.New(connlimit.Options{Logger: o.Logger})
+	}
 	o.QueueBytes = cmp.Or(o.QueueBytes, 16<<20)
 	o.QueueRequests = cmp.Or(o.QueueRequests, 100)
 	for _, d := range []struct {
@@ -163,16 +188,13 @@ func (o Options) withDefaults() Options {
 
 // counters are the metrics of this package.
 type counters struct {
-	open             *metrics.Gauge
-	refused, evicted *metrics.Counter
-	in, out          *metrics.Counter
+	evicted *metrics.Counter
+	in, out *metrics.Counter
 }
 
 func newCounters(s *metrics.Set, name string) counters {
 	name = "seb_" + name
 	return counters{
-		open:    s.NewGauge(name+"_connections", nil),
-		refused: s.NewCounter(name + "_connections_refused_total"),
 		evicted: s.NewCounter(name + "_connections_evicted_total"),
 		in:      s.NewCounter(name + "_received_bytes_total"),
 		out:     s.NewCounter(name + "_sent_bytes_total"),

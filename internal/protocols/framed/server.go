@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/sebbroker/seb/internal/engine/base/sampled"
 	"github.com/sebbroker/seb/internal/engine/base/wake"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 )
 
 // Server serves the connections of a listener. Its methods may be called concurrently.
@@ -23,24 +23,25 @@ type Server struct {
 	large *large // nil: no bound
 
 	ending  chan struct{} // closed by Drain
-	left    wake.Signal   // a connection has ended
+	slots   *connlimit.Listener
 	serving sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
 	draining bool
 	listener net.Listener
 	links    map[*link]struct{}
-	leaving  int // evicted connections in links; their slots are taken
-	lines    sampled.Lines
 }
 
 // New creates a server; Serve starts it.
 func New(o Options) *Server {
-	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: wake.New(), links: map[*link]struct{}{}}
+	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), links: map[*link]struct{}{}}
 	if s.o.LargeBytes > 0 {
 		s.large = &large{size: s.o.LargeBytes, free: semaphore.NewWeighted(s.o.LargeBytes)}
 	}
 	s.met = newCounters(s.o.Metrics, s.o.Name)
+	s.slots = s.o.Limits.Listen(connlimit.ListenerOptions{
+		Name: s.o.Name, Bytes: linkBytes + s.o.TLSBytes, Max: s.o.Connections, Evict: s.evict, Metrics: s.o.Metrics,
+	})
 	return s
 }
 
@@ -98,47 +99,43 @@ func (s *Server) isDraining() bool {
 // accept starts a connection, or closes it if there is no slot. It may wait for a slot; further
 // connections then wait in the kernel.
 func (s *Server) accept(ctx context.Context, c net.Conn) {
+	slot := s.slots.Take()
+	if slot == nil {
+		slot = s.slots.Enter(time.Now().Add(s.unauthenticatedLeft()), s.ending)
+	}
 	s.mu.Lock()
-	if !s.makeRoomLocked() {
-		s.warnFullLocked(c)
+	if slot == nil || s.draining {
+		draining := s.draining
 		s.mu.Unlock()
-		s.met.refused.Inc()
+		if !draining {
+			s.slots.Refuse(c.RemoteAddr().String())
+		}
+		slot.Close()
 		reset(c)
 		_ = c.Close()
 		return
 	}
 	l := s.newLink(c)
+	l.slot = slot
 	ctx, l.end = context.WithCancel(ctx)
 	s.links[l] = struct{}{}
 	s.serving.Add(1)
 	s.mu.Unlock()
-	s.met.open.Inc()
 	go func() {
 		defer s.serving.Done()
 		l.run(ctx)
-		s.met.open.Dec()
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		delete(s.links, l)
-		if l.leaving {
-			s.leaving--
-		}
-		s.left.Send()
+		s.mu.Unlock()
+		slot.Close()
 	}()
-}
-
-func (s *Server) warnFullLocked(c net.Conn) {
-	if !s.draining { // one line for all clients, because the listener is full for all
-		s.lines.Warn(s.o.Logger, "", "connections at their limit and in use, new ones are closed", "listener", s.o.Name,
-			"limit", s.o.Connections, "remote", c.RemoteAddr().String(), "flag", "--memory-limit")
-	}
 }
 
 // newLink creates a connection. The caller sets end.
 func (s *Server) newLink(c net.Conn) *link {
 	l := &link{
 		s: s, c: c, cut: c.Close, since: time.Now(),
-		queue: make(chan pending, s.o.QueueRequests), room: wake.New(),
+		queue: make(chan *pending, s.o.QueueRequests), room: wake.New(),
 	}
 	if tcp, ok := c.(*net.TCPConn); ok && s.o.Port.Secure() {
 		l.tls = s.o.Port.Server(tcp)
@@ -150,75 +147,75 @@ func (s *Server) newLink(c net.Conn) *link {
 	return l
 }
 
-// unauthenticatedGrace is the time for which an unauthenticated connection keeps its slot. A flood
-// of connections that never authenticate cannot displace one that does so in time: it waits for a
-// slot and then has this time.
-const unauthenticatedGrace = 500 * time.Millisecond
+const (
+	// unauthenticatedGrace is the time for which an unauthenticated connection keeps its slot. A flood
+	// of connections that never authenticate cannot displace one that does so in time: it waits for a
+	// slot and then has this time.
+	unauthenticatedGrace = 500 * time.Millisecond
+	// overIdle is how long a connection beyond the limit may be idle.
+	overIdle = 50 * time.Millisecond
+)
 
-// makeRoomLocked reports whether there is a slot for another connection. It uses, in this order, a
-// free slot, the slot of the oldest unauthenticated connection, or the slot of an idle connection.
-// It unlocks mu while it waits for one of the first two.
-func (s *Server) makeRoomLocked() bool {
-	for !s.draining {
-		if len(s.links)-s.leaving < s.o.Connections {
-			return true
-		}
-		oldest := s.oldestUnauthenticatedLocked()
-		if oldest == nil {
-			return s.evictIdleLocked()
-		}
-		left := time.Until(oldest.since.Add(unauthenticatedGrace))
-		if left <= 0 {
-			s.met.evicted.Inc()
-			delete(s.links, oldest)
-			reset(oldest.c)
-			_ = oldest.cut()
-			return true
-		}
-		s.mu.Unlock()
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-s.left:
-		case <-s.ending:
-		}
-		timer.Stop()
-		s.mu.Lock()
+// unauthenticatedLeft returns the time until an unauthenticated connection can be evicted; 0 if there
+// is none.
+func (s *Server) unauthenticatedLeft() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.oldestUnauthenticatedLocked(); l != nil {
+		return time.Until(l.since.Add(unauthenticatedGrace))
 	}
-	return false
+	return 0
 }
 
 // oldestUnauthenticatedLocked is the oldest unauthenticated connection; nil if there is none.
 func (s *Server) oldestUnauthenticatedLocked() (oldest *link) {
 	for l := range s.links {
-		if !l.authenticated.Load() && (oldest == nil || l.since.Before(oldest.since)) {
+		if !l.leaving && !l.authenticated.Load() && (oldest == nil || l.since.Before(oldest.since)) {
 			oldest = l
 		}
 	}
 	return oldest
 }
 
-// clock is the time since the server was created.
-func (s *Server) clock() int64 { return int64(time.Since(s.began)) }
-
-// evictIdleLocked evicts the connection that has been idle longest, if that is long enough. Its
-// client waits for no answer, and reconnects on demand.
-func (s *Server) evictIdleLocked() bool {
+// evict ends the oldest unauthenticated connection, or the one that has been idle longest, if that is
+// long enough. Its client waits for no answer, and reconnects on demand.
+func (s *Server) evict(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.oldestUnauthenticatedLocked(); l != nil && now.Sub(l.since) >= unauthenticatedGrace {
+		s.leaveLocked(l)
+		reset(l.c)
+		_ = l.cut()
+		return true
+	}
 	var idle *link
 	for l := range s.links {
-		if !l.leaving && l.count.Load() == 0 && (idle == nil || l.active.Load() < idle.active.Load()) {
+		after := s.o.EvictIdleAfter
+		if l.slot.Over() {
+			after = overIdle
+		}
+		if !l.leaving && l.authenticated.Load() && l.count.Load() == 0 && s.clock()-l.active.Load() >= int64(after) &&
+			(idle == nil || l.active.Load() < idle.active.Load()) {
 			idle = l
 		}
 	}
-	if idle == nil || s.clock()-idle.active.Load() < int64(s.o.EvictIdleAfter) {
+	if idle == nil {
 		return false
 	}
-	s.met.evicted.Inc()
-	idle.leaving = true
-	s.leaving++
+	s.leaveLocked(idle)
 	idle.end()
 	return true
 }
+
+// leaveLocked frees the slot of a connection that is about to end.
+func (s *Server) leaveLocked(l *link) {
+	s.met.evicted.Inc()
+	l.leaving = true
+	l.slot.Close()
+}
+
+// clock is the time since the server was created.
+func (s *Server) clock() int64 { return int64(time.Since(s.began)) }
 
 // Drain closes the listener, ends waits with the data so far, and stops reading requests. It does
 // not wait, and may be called more than once.

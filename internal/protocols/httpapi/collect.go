@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/protocols/encoding"
+	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -32,20 +33,35 @@ func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.Fetc
 	if err := g.s.b.Within(ctx, g.Topic, g.Partition, g.Offset); err != nil {
 		return nil, err
 	}
+	slot := httpconn.SlotOf(ctx)
 	limited, done := g.s.o.Drain.Until(ctx)
 	defer done()
 	if timeout > 0 && g.by != nil && g.atEnd() {
-		var stop func()
+		var stop, left func()
+		var ok bool
 		limited, stop = g.by.until(limited)
 		defer stop()
+		if limited, left, ok = slot.Wait(limited, g.connection()); !ok {
+			return nil, g.s.noReader()
+		}
+		defer left()
 	}
-	if limited.Err() == nil {
+	if limited.Err() == nil && !slot.Displaced() {
 		part, err := g.fetch(limited, timeout)
-		if !errors.Is(err, context.Canceled) || !g.s.o.Drain.Stopped() {
+		if !errors.Is(err, context.Canceled) || !g.s.o.Drain.Stopped() && !slot.Displaced() {
 			return part, err
 		}
 	}
+	g.displaced = slot.Displaced()
 	return g.fetch(ctx, 0)
+}
+
+// connection returns the memory of the connection while the read waits.
+func (g *Reading) connection() int64 {
+	if g.streams {
+		return httpconn.StreamBytes
+	}
+	return httpconn.PollBytes
 }
 
 // atEnd reports whether a fetch waits for new records.

@@ -33,7 +33,7 @@ func TestDisconnectsAreNotErrors(t *testing.T) {
 		sebtest.Eventually(t, "the records are sent to the store", func() bool { return store.Injected(storetest.Hang) > hung })
 		conn.Close()
 		s.client.CloseIdleConnections()
-		sebtest.Eventually(t, "the client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
+		sebtest.Eventually(t, "the client has left", func() bool { return s.api.connections.Slots.Open() == 0 })
 		store.SetFaults(storetest.Faults{})
 		s.mustPost("topic-name=t", api.TextPlain, "b")
 	}
@@ -44,7 +44,7 @@ func TestDisconnectsAreNotErrors(t *testing.T) {
 	}
 	stream.Close()
 	s.client.CloseIdleConnections()
-	sebtest.Eventually(t, "the stream's client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
+	sebtest.Eventually(t, "the stream's client has left", func() bool { return s.api.connections.Slots.Open() == 0 })
 	log := s.log.String()
 	check.Equalf(t, strings.Count(log, "level=INFO msg=\"client left before the answer\""), 1, "lines about disconnected clients")
 	for line := range strings.Lines(log) {

@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/cost"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/forward"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/protocols/problem"
@@ -82,7 +83,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a.began = time.Now()
 	a.led.Store(int64(-readyFor)) // no leader has been known
 	a.log, a.pace = a.o.Logger, httpconn.ProgressTimeout(a.o.StepTimeout)
-	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
+	a.metrics = newMetrics(a.o.Metrics)
 	a.evaluator, a.forwarder = NewEvaluator(a.pace, a.stops), a.newForwarder()
 	a.triggers = NewTriggers(TriggersOptions{
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Drain: a.stops,
@@ -92,7 +93,11 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		BudgetWait: a.o.BudgetWait, Drain: a.stops, Timeout: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
 	a.connections = httpconn.Connections{
-		Drain: a.stops, Open: a.metrics.connections, Queued: a.metrics.held, Evicted: a.metrics.evicted, Refused: a.metrics.refused,
+		Drain: a.stops, TLS: a.o.TLSBytes, Queued: a.metrics.held, Evicted: a.metrics.evicted,
+		Slots: a.o.Limits.Listen(connlimit.ListenerOptions{
+			Name: "http", Bytes: httpconn.IdleBytes + a.o.TLSBytes, Max: a.o.Connections, Flag: "--http-connections",
+			Evict: a.connections.Evict, Metrics: a.o.Metrics,
+		}),
 	}
 	return a, nil
 }
@@ -109,7 +114,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// deadline bounds that.
 		a.pace.ExtendRead(w)
 	}
-	if slot.Refused() || a.connections.HasQueued() {
+	if slot.Over() || a.connections.HasQueued() {
 		w.Header().Set("Connection", "close") // another connection waits for this slot
 	}
 	rt, p := findRoute(r)
@@ -151,6 +156,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, budget.ErrOver) {
 		a.connections.AbortSlow()
 	}
+	if errors.Is(err, errNoSlot) {
+		w.Header().Set("Connection", "close")
+		slot.Refuse()
+	}
 	if errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
@@ -174,12 +183,15 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		return a.unauthorized(w, r, err)
-	case slot.Refused() && rt.path != "/metrics":
-		return problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
+	case slot.Over() && r.Method != http.MethodGet && !slot.Promote(): // a short read takes no other slot
+		return a.noSlot()
 	case err != nil: // of a follower whose store does not answer; the leader may know the key
 		rt, who = rt.refusing(err), nil
 	default:
 		slot.MarkAuthenticated()
+		if !slot.Over() && !a.connections.HasQueued() {
+			w.Header().Del("Connection") // promoted
+		}
 		if err := rt.checkArguments(w, r); err != nil {
 			return err
 		}
@@ -216,6 +228,19 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 			return err
 		}
 	}
+}
+
+// errNoSlot is the cause of a refusal for want of a slot.
+var errNoSlot = errors.New("no connection slot")
+
+// noSlot refuses a request on a connection beyond the limit.
+func (a *API) noSlot() error {
+	return fmt.Errorf("%w: %w", errNoSlot, problem.New(api.OverBudget, "too many connections (limit %d)", a.connections.Slots.Most()))
+}
+
+// noReader refuses a request that would wait for records.
+func (s *Source) noReader() error {
+	return fmt.Errorf("%w: %w", errNoSlot, problem.New(api.OverBudget, "too many connections of readers: a tenth of the limit is kept for writes"))
 }
 
 // serve calls the handler of a route. who is nil on a route without a key; another client than that
@@ -346,7 +371,7 @@ func allowed(r *http.Request) string {
 // a.Stop. Call Shutdown or a.Stop before Close, because Close waits for a queued connection.
 func (a *API) Server() *http.Server {
 	return a.connections.Server(httpconn.ServerOptions{
-		Handler: a, Logger: a.log, Max: a.o.Connections, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
+		Handler: a, Logger: a.log, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
 		QueueWait: a.o.QueueWait,
 	})
 }
@@ -381,18 +406,16 @@ func (a *API) Drain(ctx context.Context) {
 
 // apiMetrics are the metrics of the HTTP front end.
 type apiMetrics struct {
-	set         *metrics.Set
-	connections *metrics.Gauge
-	held        *metrics.Counter
-	evicted     *metrics.Counter
-	refused     *metrics.Counter
-	produced    *metrics.Counter
-	producedIn  *metrics.Counter
-	read        *metrics.Counter
-	readOut     *metrics.Counter
-	forwarding  *metrics.PrometheusHistogram
-	forwards    *metrics.Counter // with an answer
-	routes      map[routeKey]routeMetrics
+	set        *metrics.Set
+	held       *metrics.Counter
+	evicted    *metrics.Counter
+	produced   *metrics.Counter
+	producedIn *metrics.Counter
+	read       *metrics.Counter
+	readOut    *metrics.Counter
+	forwarding *metrics.PrometheusHistogram
+	forwards   *metrics.Counter // with an answer
+	routes     map[routeKey]routeMetrics
 }
 
 // routeKey is a route without its function. It avoids building names for each request.
@@ -406,22 +429,19 @@ type routeMetrics struct {
 	ok       *metrics.Counter
 }
 
-func newMetrics(set *metrics.Set, connections int) *apiMetrics {
+func newMetrics(set *metrics.Set) *apiMetrics {
 	m := &apiMetrics{
-		set:         set,
-		connections: set.NewGauge("seb_http_connections", nil),
-		held:        set.NewCounter("seb_http_connections_held_total"),
-		evicted:     set.NewCounter("seb_http_connections_evicted_total"),
-		refused:     set.NewCounter("seb_http_connections_refused_total"),
-		produced:    set.NewCounter("seb_http_produced_records_total"),
-		producedIn:  set.NewCounter("seb_http_produced_bytes_total"),
-		read:        set.NewCounter("seb_http_read_records_total"),
-		readOut:     set.NewCounter("seb_http_read_bytes_total"),
-		forwarding:  set.NewPrometheusHistogram("seb_http_forward_duration_seconds"),
-		forwards:    set.NewCounter(forwardsWith(codeOK)),
-		routes:      map[routeKey]routeMetrics{},
+		set:        set,
+		held:       set.NewCounter("seb_http_connections_held_total"),
+		evicted:    set.NewCounter("seb_http_connections_evicted_total"),
+		produced:   set.NewCounter("seb_http_produced_records_total"),
+		producedIn: set.NewCounter("seb_http_produced_bytes_total"),
+		read:       set.NewCounter("seb_http_read_records_total"),
+		readOut:    set.NewCounter("seb_http_read_bytes_total"),
+		forwarding: set.NewPrometheusHistogram("seb_http_forward_duration_seconds"),
+		forwards:   set.NewCounter(forwardsWith(codeOK)),
+		routes:     map[routeKey]routeMetrics{},
 	}
-	set.GetOrCreateGauge("seb_http_connections_limit", nil).Set(float64(connections))
 	for _, rt := range append([]route{{}}, routes...) {
 		m.routes[rt.key()] = routeMetrics{
 			duration: set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name())),

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/stats"
 	"github.com/sebbroker/seb/internal/engine/views/keyindex"
 	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/protocols/riemann/index"
 	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
@@ -104,10 +105,14 @@ type Options struct {
 	// RiemannStatus returns the endpoint for Riemann clients, for GET /status; nil without one.
 	RiemannStatus func() *api.RiemannStatus
 
-	// Connections bounds the connections that are served at once. A further one replaces a
-	// connection without a request, after KeepIdle if that had an authorized request. Otherwise it
-	// is queued for QueueWait and then refused. Defaults 1024, 5 s and 500 ms.
+	// Limits bounds the connections of all listeners; nil: those of this one. Connections bounds
+	// those of this one, 0: not. A further one replaces a connection without a request, after KeepIdle if
+	// that had an authorized request. Otherwise it is queued for QueueWait, and then refused, unless its
+	// request can replace a waiting reader. Defaults 5 s and 500 ms. TLSBytes is the memory of
+	// a connection for TLS.
+	Limits      *connlimit.Limiter
 	Connections int
+	TLSBytes    int64
 	KeepIdle    time.Duration
 	QueueWait   time.Duration
 	// RecordsMax bounds the records of a request, and of an answer in a decoded encoding. Default
@@ -163,13 +168,8 @@ type Groups interface {
 	DeleteOffset(ctx context.Context, group, topic string, partition int32) error
 }
 
-// ConnectionsWithin returns the largest Options.Connections with which at most open, but at least
-// two, connections are open at once.
-func ConnectionsWithin(open int) int { return httpconn.Served(open) }
-
-// ConnectionsOpen returns the smallest number of open connections that allows n to be served at
-// once.
-func ConnectionsOpen(n int) int { return httpconn.Open(n) }
+// ReaderBytes is the memory of a connection whose request waits for records, without TLS.
+const ReaderBytes = httpconn.PollBytes
 
 // Validate reports every fault at once.
 func (o *Options) Validate() error {
@@ -226,7 +226,9 @@ func (o Options) withDefaults() Options {
 	for _, d := range o.durations() {
 		*d.value = cmp.Or(*d.value, d.otherwise)
 	}
-	o.Connections = cmp.Or(o.Connections, 1024)
+	if o.Limits == nil {
+		o.Limits = connlimit.New(connlimit.Options{Logger: o.Logger})
+	}
 	o.RecordsMax = cmp.Or(o.RecordsMax, 256<<10)
 	o.EventsTopic = cmp.Or(o.EventsTopic, "events")
 	return o

@@ -84,8 +84,8 @@ func TestPeerLink(t *testing.T) {
 					t.Errorf("%+v", ev)
 				}
 			}
-			if s.api.metrics.connections.Get() > 1 { // s.client may have one
-				t.Errorf("a link counts as a connection of a client: %v", s.api.metrics.connections.Get())
+			if s.api.connections.Slots.Open() > 1 { // s.client may have one
+				t.Errorf("a link counts as a connection of a client: %v", s.api.connections.Slots.Open())
 			}
 			if a := s.do(call{method: "GET", path: "/peer/link", noKey: true}); a.status != 400 || a.problem(t).Code != "bad_request" {
 				t.Errorf("without an upgrade: %s", a)

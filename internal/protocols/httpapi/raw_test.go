@@ -169,9 +169,8 @@ func TestSlowHeadersAndLongOnes(t *testing.T) {
 // gets no answer.
 func TestShutdownWithQueuedConnection(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 1, time.Hour })
-	s.mustPost("topic-name=t", api.TextPlain, "a")
-	s.busy(1)
+	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 1, time.Hour, time.Hour })
+	s.keep(1)
 	held := s.dial()
 	fmt.Fprint(held, originalPost("t", "[1]", "a"))
 	sebtest.Eventually(t, "the connection is queued", func() bool { return s.api.connections.HasQueued() })

@@ -39,6 +39,8 @@ type Reading struct {
 	scan       *scan // collect only what matches; nil: everything
 	Timeout    time.Duration
 	by         *caller // ends waits when it loses its rights; nil: nothing does
+	streams    bool    // of an event stream
+	displaced  bool    // a write has taken the connection's slot
 	Waits      bool    // waits for memory instead of being refused or shortened
 	// Condition is what the client has cached of this answer.
 	Condition *httpconn.Condition
@@ -158,6 +160,9 @@ func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
+	if g.displaced {
+		h.Set("Connection", "close")
+	}
 	h.Set("Cache-Control", "no-store")
 	if h.Get("ETag") != "" {
 		h.Set("Cache-Control", "private, no-cache")

@@ -215,6 +215,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	if isNewest(q) {
 		q.Fail(httpconn.ParamOrder, "%s: not with %s, which follows the partition", newestFirst, api.EventStream)
 	}
+	g.streams = true
 	s := &stream{a: a, Reading: g, w: w, form: encoding.Events, collect: g.collectText}
 	start := func() error { return g.Confirm(r, true) }
 	if asksForAll(q) {
@@ -236,6 +237,9 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	life := q.Duration(httpconn.ParamTimeout, math.MaxInt64, math.MaxInt64)
 	if q.Fault != nil {
 		return q.Fault
+	}
+	if !httpconn.SlotOf(r.Context()).Read(g.connection()) {
+		return a.source.noReader() // before the first turn, which waits for nothing
 	}
 	if err := start(); err != nil {
 		return err
@@ -296,7 +300,7 @@ func (s *stream) run(r *http.Request) error {
 			if lost := s.by.check(); lost != nil {
 				return Sent(s.fail(r, lost))
 			}
-			if r.Context().Err() != nil || s.a.stops.Stopped() {
+			if s.over(r) {
 				return nil // the client is gone, or resumes elsewhere or later
 			}
 			return Sent(s.fail(r, err))
@@ -315,6 +319,12 @@ func (s *stream) run(r *http.Request) error {
 	return nil
 }
 
+// over reports whether the client is gone, or has to connect again: the broker stops, or a write has
+// taken the slot.
+func (s *stream) over(r *http.Request) bool {
+	return r.Context().Err() != nil || s.a.stops.Stopped() || httpconn.SlotOf(r.Context()).Displaced()
+}
+
 // next reports whether there is another turn and sets its timeout. There is always a first turn,
 // because a client that is to reconnect must see an event stream.
 func (s *stream) next(r *http.Request) bool {
@@ -322,7 +332,7 @@ func (s *stream) next(r *http.Request) bool {
 		s.Timeout = 0 // send the headers at once, or an error instead
 		return true
 	}
-	if s.left <= 0 || r.Context().Err() != nil || s.a.stops.Stopped() {
+	if s.left <= 0 || s.over(r) {
 		return false
 	}
 	s.Timeout = s.a.o.Heartbeat

@@ -78,6 +78,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 			warn("deliveries of %d triggers are held: their secrets are encrypted with a key that this broker does not have: %v", s.Locked, s.Missing)
 		}
 	}
+	s.Connections = a.o.Limits.Status()
 	if a.o.Kafka != nil {
 		s.Kafka = a.o.Kafka()
 	}

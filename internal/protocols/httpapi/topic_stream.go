@@ -161,8 +161,17 @@ func (t *topicStream) fetchAll(ctx context.Context) (*broker.Fetched, []broker.W
 	}
 	limited, done := t.s.o.Drain.Until(ctx)
 	defer done()
+	slot := httpconn.SlotOf(ctx)
+	if t.Timeout > 0 {
+		var left func()
+		var ok bool
+		if limited, left, ok = slot.Wait(limited, t.connection()); !ok {
+			return nil, nil, t.s.noReader()
+		}
+		defer left()
+	}
 	f, err := t.s.b.FetchWithin(limited, wants, volume, t.Timeout)
-	if errors.Is(err, context.Canceled) && t.s.o.Drain.Stopped() {
+	if errors.Is(err, context.Canceled) && (t.s.o.Drain.Stopped() || slot.Displaced()) {
 		f, err = t.s.b.FetchWithin(ctx, wants, volume, 0)
 	}
 	return f, wants, err

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/cluster"
 	"github.com/sebbroker/seb/internal/engine/group/coordinator"
 	"github.com/sebbroker/seb/internal/protocols/auth"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
@@ -35,8 +36,10 @@ type Options struct {
 	ClusterTLS *tls.Config
 	// Groups coordinates consumer groups. nil: their API keys are not served.
 	Groups *coordinator.Coordinator
-	// Connections bounds the open connections: 256.
+	// Limits, Connections and TLSBytes are those of framed.Options.
+	Limits      *connlimit.Limiter
 	Connections int
+	TLSBytes    int64
 	// AckTimeout bounds the wait of a produce for the store: 60 s. Clients may request less.
 	AckTimeout time.Duration
 	// LeaderWait bounds the time that metadata waits for a leader of Cluster: 2 s.

@@ -85,7 +85,7 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	s.met = newMeters(s.o.Metrics, s.apis)
 	s.conns = framed.New(framed.Options{
 		Name: "kafka", HeadBytes: wire.HeadMin,
-		Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections, QueueBytes: int64(s.produceBytes),
+		Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Limits: o.Limits, Connections: o.Connections, TLSBytes: o.TLSBytes, QueueBytes: int64(s.produceBytes),
 		Idle: o.Idle, AuthTimeout: o.AuthTimeout, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
 	})
 	return s, nil
@@ -211,7 +211,7 @@ func (s *session) Admit(ctx context.Context, head []byte, size int) (framed.Admi
 	case s.identity != nil && !s.identity.Valid():
 		return framed.Admission{}, errEnded
 	}
-	limit, admission := requestBytes, framed.Admission{Spill: s.fetchClass}
+	limit, admission := requestBytes, framed.Admission{Spill: s.fetchClass, Use: useOf(a.key)}
 	switch {
 	case s.identity == nil:
 		limit = unauthenticatedBytes
@@ -232,6 +232,22 @@ func (s *session) Admit(ctx context.Context, head []byte, size int) (framed.Admi
 		return framed.Admission{}, err
 	}
 	return admission, nil
+}
+
+// useOf returns what a request does with the connection. What clients ask before they write, and what
+// the members of groups do, takes the slot of no reader.
+func useOf(k kmsg.Key) framed.Use {
+	switch k {
+	case kmsg.Fetch:
+		return framed.Waits
+	case kmsg.JoinGroup:
+		return framed.Joins
+	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.Metadata, kmsg.FindCoordinator, kmsg.ListOffsets,
+		kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.OffsetFetch, kmsg.OffsetCommit, kmsg.OffsetForLeaderEpoch,
+		kmsg.ConsumerGroupHeartbeat:
+		return framed.Asks
+	}
+	return framed.Writes
 }
 
 // Delay implements framed.Session.

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/base/sampled"
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/framed"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
@@ -85,7 +86,7 @@ func newServer(b Log, o Options) (*Server, error) {
 	s.messageMax = int(min(int64(s.o.MessageMax), b.Budget().RequestMax()))
 	s.met = newMeters(s.o.Metrics)
 	s.conns = framed.New(framed.Options{
-		Name: "riemann", Unsigned: true, Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections,
+		Name: "riemann", Unsigned: true, Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Limits: o.Limits, Connections: o.Connections, TLSBytes: o.TLSBytes,
 		QueueBytes: int64(min(queuedShare*s.messageMax, int(s.produceClass.Limit()))), QueueRequests: queuedMessages,
 		LargeBytes: s.produceClass.Limit() / largeShare,
 		Idle:       s.o.Idle, AuthTimeout: s.o.Idle, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
@@ -212,8 +213,10 @@ type Options struct {
 	MessageMax int
 	// Index answers queries; nil: they are refused.
 	Index Index
-	// Connections bounds the open connections: 256.
+	// Limits, Connections and TLSBytes are those of framed.Options.
+	Limits      *connlimit.Limiter
 	Connections int
+	TLSBytes    int64
 	// AckTimeout bounds the wait of a message for the store: 60 s.
 	AckTimeout time.Duration
 	// Idle and Step are those of framed.Options: 1 h, 15 s.

@@ -84,7 +84,7 @@ func (s *session) Admit(ctx context.Context, _ []byte, size int) (framed.Admissi
 		return framed.Admission{Last: s.refuse(err)}, nil
 	}
 	wait := max(s.o.Patience, time.Nanosecond) // 0 waits without an end
-	return framed.Admission{Class: s.produceClass, Wait: wait, Refuse: s.refuse}, nil
+	return framed.Admission{Use: framed.Writes, Class: s.produceClass, Wait: wait, Refuse: s.refuse}, nil
 }
 
 // Delay implements framed.Session. Beside quotas it delays messages while the records of earlier ones

@@ -12,34 +12,42 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/engine/base/wake"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 )
 
 // headerBytesMax bounds a request's headers.
 const headerBytesMax = 16 << 10
 
-// Connections limits how many connections are served at once. A new connection over the limit is
-// queued in Accept, and later ones in the kernel. While one is queued, Connections makes room in
-// this order:
+// IdleBytes is the memory of a connection without a request: two buffers of 4 KiB, a goroutine, and
+// the state of net/http and of the request guard. servingBytes is that of one with a request, besides
+// what the request reserves: the stack of its handler and a buffer for its answer. PollBytes and
+// StreamBytes are those of a request that waits for records, with its second goroutine.
+const (
+	IdleBytes    = 11 << 10
+	servingBytes = 20 << 10
+	PollBytes    = 30 << 10
+	StreamBytes  = 38 << 10
+)
+
+// Connections are the open connections of a server. A new connection that finds no slot is queued in
+// Accept, and later ones in the kernel. For it, Evict makes room in this order:
 //
 //  1. idle: a connection without a request, longest first; after an authorized request only after KeepIdle
 //  2. finishing: a connection whose request has ended and whose response or body does not end
 //  3. slow: the request whose body arrives too slowly, longest first
 //
-// If a connection is queued for QueueWait, it is accepted only to be refused: see ConnSlot.Refused.
-// Set the exported fields before Server; all are required.
+// Package connlimit tells when it is accepted beyond the limit instead: see ConnSlot.Promote. Set the
+// exported fields before Server; all are required.
 type Connections struct {
 	Drain   *DrainGroup
-	Open    *metrics.Gauge   // open connections, including the queued one
-	Queued  *metrics.Counter // connections that were queued
-	Evicted *metrics.Counter // connections that were closed for another
-	Refused *metrics.Counter // connections that were accepted to be refused
+	Slots   *connlimit.Listener // Evict is its ListenerOptions.Evict
+	TLS     int64               // memory of a connection for TLS
+	Queued  *metrics.Counter    // connections that were queued
+	Evicted *metrics.Counter    // connections that were closed for another
 
 	queued   atomic.Int32 // connections that are queued
-	max      int
 	wait     time.Duration
 	keepIdle time.Duration // ServerOptions.KeepIdle
-	changed  wake.Signal   // a slot may be free
 
 	mu          sync.Mutex // guards the fields below and the phase fields of each ConnSlot
 	slots       map[net.Conn]*ConnSlot
@@ -51,7 +59,6 @@ type Connections struct {
 type ServerOptions struct {
 	Handler http.Handler
 	Logger  *slog.Logger // receives the errors of net/http at level debug
-	Max     int          // connections served at once; see refusedMost
 	// HeaderTimeout bounds a request's headers, IdleTimeout the wait for the next request on a
 	// connection, QueueWait the wait of a new connection for a slot.
 	HeaderTimeout, IdleTimeout, QueueWait time.Duration
@@ -60,28 +67,10 @@ type ServerOptions struct {
 	KeepIdle time.Duration
 }
 
-// refusedMost bounds the connections over the limit that are open to be refused; at most a quarter
-// of the limit.
-const refusedMost = 32
-
-// Open returns the largest number of open connections of a server that serves n.
-func Open(n int) int { return n + min(refusedMost, n/4+1) }
-
-// Served returns the largest number of connections to serve so that at most open are open. It is at
-// least 1.
-func Served(open int) int {
-	n := max(1, (open-1)*4/5, open-refusedMost)
-	if Open(n+1) <= open { // the division rounded down
-		n++
-	}
-	return n
-}
-
 // Server returns a server with timeouts and limits, ready for a listener. Its Shutdown stops Drain.
 // Call Shutdown or Drain.Stop before Close, because Close waits for a connection that is queued.
 func (c *Connections) Server(o ServerOptions) *http.Server {
-	c.max, c.wait, c.keepIdle = o.Max, o.QueueWait, o.KeepIdle
-	c.changed = wake.New()
+	c.wait, c.keepIdle = o.QueueWait, o.KeepIdle
 	c.slots = map[net.Conn]*ConnSlot{}
 	s := &http.Server{
 		Handler:           o.Handler,
@@ -99,6 +88,10 @@ func (c *Connections) Server(o ServerOptions) *http.Server {
 	s.RegisterOnShutdown(c.Drain.Stop)
 	return s
 }
+
+// pollInterval is how often a connection without a slot looks for one, and an idle one may be evicted
+// again.
+const pollInterval = 20 * time.Millisecond
 
 // HasQueued reports whether a connection waits for a slot. Responses then close their own
 // connection.
@@ -119,13 +112,14 @@ func (c *Connections) context(ctx context.Context, conn net.Conn) context.Contex
 // state follows the state of a connection. net/http calls it for a new connection before it accepts
 // the next, so that blocking here queues both.
 func (c *Connections) state(conn net.Conn, s http.ConnState) {
+	if s == http.StateNew {
+		c.admit(conn)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slot := c.slotLocked(conn)
 	switch s {
-	case http.StateNew:
-		c.Open.Inc()
-		c.admitLocked(slot)
 	case http.StateActive:
 		slot.enterLocked(serving)
 	case http.StateIdle:
@@ -133,12 +127,13 @@ func (c *Connections) state(conn net.Conn, s http.ConnState) {
 			g.seen().next(slot.body)
 		}
 		slot.enterLocked(idle)
-		c.changed.Send()
+		if slot.displaced.Load() {
+			c.closeLocked(slot)
+		}
 	case http.StateClosed, http.StateHijacked:
-		c.Open.Dec()
 		slot.enterLocked(closed)
+		slot.limit.Close()
 		delete(c.slots, conn)
-		c.changed.Send()
 	}
 }
 
@@ -149,58 +144,41 @@ func (c *Connections) slotLocked(conn net.Conn) *ConnSlot {
 	return c.slots[conn]
 }
 
-// pollInterval is how often a queued connection checks for a slot that only the passage of time has
-// freed.
-const pollInterval = 20 * time.Millisecond
-
-// admitLocked returns when slot is admitted. If the server stops first, it closes the connection
-// and returns without admitting it. It releases c.mu while it waits.
-func (c *Connections) admitLocked(slot *ConnSlot) {
-	// slot itself is in c.slots already.
-	if len(c.slots) <= c.max {
-		slot.enterLocked(idle)
-		return
-	}
-	c.Queued.Inc()
-	c.queued.Add(1)
-	defer c.queued.Add(-1)
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	until := time.Now().Add(c.wait - waited(slot.conn))
-	for {
-		now := time.Now()
-		late := now.After(until)
-		most := c.max
-		if late {
-			most = Open(c.max)
-		}
-		if len(c.slots) <= most {
-			if slot.refused = len(c.slots) > c.max; slot.refused {
-				c.Refused.Inc()
+// admit returns when a connection is admitted. If the server stops first, it closes the connection and
+// returns without admitting it.
+func (c *Connections) admit(conn net.Conn) {
+	c.mu.Lock()
+	slot := c.slotLocked(conn)
+	c.mu.Unlock()
+	limit := c.Slots.Take()
+	if limit == nil {
+		c.Queued.Inc()
+		c.queued.Add(1)
+		defer c.queued.Add(-1)
+		until := time.Now().Add(c.wait - waited(conn))
+		for limit == nil {
+			if limit = c.Slots.Enter(until, c.Drain.ended); limit == nil && c.Drain.Stopped() {
+				cut(conn) // the first read of the server fails and ends the connection
+				return
 			}
-			slot.enterLocked(idle)
-			return
-		}
-		c.evictLocked(now)
-		c.mu.Unlock()
-		stopped := false
-		select {
-		case <-c.changed:
-		case <-tick.C:
-		case <-c.Drain.ended:
-			cut(slot.conn) // the first read of the server fails and ends the connection
-			stopped = true
-		}
-		c.mu.Lock()
-		if stopped {
-			return
+			until = time.Now().Add(pollInterval)
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slot.limit = limit
+	slot.enterLocked(idle)
 }
 
-// evictLocked closes the cheapest connection to lose: idle first, then finishing, then a slow
-// upload. It may close none.
-func (c *Connections) evictLocked(now time.Time) {
+// Evict closes the cheapest connection to lose: idle first, then finishing, then a slow upload. It
+// returns false if there is none.
+func (c *Connections) Evict(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.evictLocked(now)
+}
+
+func (c *Connections) evictLocked(now time.Time) bool {
 	for e := c.idle.Front(); e != nil; e = e.Next() {
 		slot := e.Value.(*ConnSlot)
 		if slot.phase != idle {
@@ -211,13 +189,13 @@ func (c *Connections) evictLocked(now time.Time) {
 		}
 		if slot.evictableLocked(now) {
 			c.evictIdleLocked(slot, now)
-			return
+			return true
 		}
 	}
 	for _, slot := range c.slots {
 		if slot.finishedLocked(now) {
 			c.closeLocked(slot)
-			return
+			return true
 		}
 	}
 	var slowest *ConnSlot
@@ -229,6 +207,7 @@ func (c *Connections) evictLocked(now time.Time) {
 	if slowest != nil {
 		c.abortSlowLocked(slowest, now)
 	}
+	return slowest != nil
 }
 
 // evictIdleLocked closes an idle connection by expiring its read deadline. If net/http has just

@@ -8,14 +8,17 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 )
 
 // TestEvictLongestIdle checks the order of eviction: the connection that is idle longest ends
 // first, and a connection with an authorized request only after KeepIdle.
 func TestEvictLongestIdle(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
-		c := Connections{Drain: NewDrainGroup(), Open: new(metrics.Gauge), Queued: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
-		c.Server(ServerOptions{Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler), Max: 3, KeepIdle: time.Hour})
+		c := Connections{Drain: NewDrainGroup(), Queued: new(metrics.Counter), Evicted: new(metrics.Counter)}
+		c.Slots = connlimit.New(connlimit.Options{}).Listen(connlimit.ListenerOptions{Name: "http", Bytes: IdleBytes, Evict: c.Evict})
+		c.Server(ServerOptions{Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler), KeepIdle: time.Hour})
 		var conns []net.Conn
 		for range 3 {
 			server, client := net.Pipe()

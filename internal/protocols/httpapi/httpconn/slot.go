@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
@@ -23,13 +24,14 @@ import (
 type ConnSlot struct {
 	c             *Connections
 	conn          net.Conn
-	refused       bool         // set before the first request
-	request       string       // its name by the client
-	client        string       // address of the client of a forwarded request; "": that of conn
-	body          int64        // length of the request's body
-	whole         bool         // the request's body arrived with its head
-	read          atomic.Int64 // bytes of the request's body
-	authenticated atomic.Bool  // a request had the key
+	limit         *connlimit.Slot // set before the first request
+	displaced     atomic.Bool     // a write took the slot while a request waited for records
+	request       string          // its name by the client
+	client        string          // address of the client of a forwarded request; "": that of conn
+	body          int64           // length of the request's body
+	whole         bool            // the request's body arrived with its head
+	read          atomic.Int64    // bytes of the request's body
+	authenticated atomic.Bool     // a request had the key
 
 	// The fields below are guarded by c.mu.
 	phase   phase
@@ -86,8 +88,48 @@ func (p *ConnSlot) Peer() *tlsport.Peer {
 	return nil
 }
 
-// Refused reports whether the connection was accepted only to be refused.
-func (p *ConnSlot) Refused() bool { return p != nil && p.refused }
+// Over reports whether the connection is beyond the limit: it is served only if its request is worth
+// more than a waiting reader (Promote), and otherwise refused.
+func (p *ConnSlot) Over() bool { return p != nil && p.limit.Over() }
+
+// Promote brings a connection beyond the limit within it, instead of a waiting reader. It returns false
+// if none waits.
+func (p *ConnSlot) Promote() bool { return p == nil || p.limit.Promote() }
+
+// Refuse counts and logs that a request was refused for want of a slot.
+func (p *ConnSlot) Refuse() {
+	if p != nil {
+		p.c.Slots.Refuse(p.Remote())
+	}
+}
+
+// Read makes the connection that of a reader, whose request takes bytes of memory. It returns false if
+// only the reserve is left, which is not for readers.
+func (p *ConnSlot) Read(bytes int64) bool { return p == nil || p.limit.Read(bytes+p.c.TLS) }
+
+// Wait is Read, and begins a wait for records. The context ends also when a write takes the slot: then
+// the wait has to end with what there is (Displaced), and the connection ends after the answer. The
+// caller must call done.
+func (p *ConnSlot) Wait(ctx context.Context, bytes int64) (_ context.Context, done func(), ok bool) {
+	if p == nil {
+		return ctx, func() {}, true
+	}
+	if !p.Read(bytes) {
+		return ctx, nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p.limit.Wait(func() {
+		p.displaced.Store(true)
+		cancel()
+	})
+	return ctx, func() {
+		p.limit.EndWait()
+		cancel()
+	}, true
+}
+
+// Displaced reports whether a write has taken the connection's slot.
+func (p *ConnSlot) Displaced() bool { return p != nil && p.displaced.Load() }
 
 // Begin starts a request and returns what is wrong with its head, or nil.
 func (p *ConnSlot) Begin(r *http.Request) *api.Problem {
@@ -198,6 +240,12 @@ func (p *ConnSlot) change(to phase, from ...phase) {
 func (p *ConnSlot) enterLocked(to phase) {
 	if p.phase >= closing && to < p.phase {
 		return // net/http still reports states of a closed connection
+	}
+	switch {
+	case to == idle:
+		p.limit.Set(IdleBytes + p.c.TLS)
+	case to == serving && p.phase == idle:
+		p.limit.Set(servingBytes + p.c.TLS)
 	}
 	p.phase, p.evicted = to, time.Time{}
 	if to != serving {

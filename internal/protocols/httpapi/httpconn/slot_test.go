@@ -13,6 +13,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -20,7 +21,8 @@ import (
 // TestBodyReceived checks that BodyReceived is true only after every byte has arrived.
 func TestBodyReceived(t *testing.T) {
 	began := make(chan struct{}, 1)
-	c := Connections{Drain: NewDrainGroup(), Open: new(metrics.Gauge), Queued: new(metrics.Counter), Evicted: new(metrics.Counter), Refused: new(metrics.Counter)}
+	c := Connections{Drain: NewDrainGroup(), Queued: new(metrics.Counter), Evicted: new(metrics.Counter)}
+	c.Slots = connlimit.New(connlimit.Options{}).Listen(connlimit.ListenerOptions{Name: "http", Bytes: IdleBytes, Evict: c.Evict})
 	s := c.Server(ServerOptions{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			p := SlotOf(r.Context())
@@ -30,7 +32,7 @@ func TestBodyReceived(t *testing.T) {
 			body, err := io.ReadAll(r.Body)
 			fmt.Fprint(w, fault == nil, whole, len(body), err)
 		}),
-		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, QueueWait: time.Minute,
+		Logger: slog.New(slog.DiscardHandler), HeaderTimeout: time.Minute, IdleTimeout: time.Minute, QueueWait: time.Minute,
 	})
 	l := must.Get(Listen("127.0.0.1:0", nil))(t)
 	served := make(chan error, 1)
