@@ -448,7 +448,10 @@ func (s *scenario) describe() {
 		s.say("%v: %s", role, named(s.core.Err()))
 		return
 	}
-	line := fmt.Sprintf("%v, at %d/%d, level %d", role, st.Pos.Epoch, st.Pos.Slot, st.Level)
+	line := fmt.Sprintf("%v, at %d/%d", role, st.Pos.Epoch, st.Pos.Slot)
+	if st.Level != state.LevelMax {
+		line += fmt.Sprintf(", level %d", st.Level)
+	}
 	if s.core.Journaled() {
 		line += ", journal"
 	}
@@ -522,7 +525,7 @@ func (s *scenario) asked(e core.Effect) {
 		records := must.Get(state.DecodeRecords(e.Frozen.State))(s.t)
 		for i := range records {
 			line += fmt.Sprintf(", %v", records[i].Kind)
-			if r := &records[i]; r.Kind == state.FormatLevel {
+			if r := &records[i]; r.Kind == state.FormatLevel && r.Level != state.LevelMax {
 				line += fmt.Sprintf(" %d %q", r.Level, r.Name)
 			} else if r.Kind == state.NextSlot {
 				line += fmt.Sprintf(" within %d ms", r.Within)
