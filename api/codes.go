@@ -51,6 +51,7 @@ const (
 	// The broker has not applied the position that the request names (HeaderAfter).
 	NotYet               Code = "not_yet"
 	OverBudget           Code = "over_budget"
+	ProducersFull        Code = "producers_full"
 	QuotaExceeded        Code = "quota_exceeded" // of the client's principal
 	StoreUnavailable     Code = "store_unavailable"
 	CorruptData          Code = "corrupt_data"
@@ -114,6 +115,7 @@ var kinds = map[Code]struct {
 	NotLeader:               {http.StatusServiceUnavailable, "This broker does not lead"},
 	NotYet:                  {http.StatusServiceUnavailable, "This broker is behind the position of the request"},
 	OverBudget:              {http.StatusTooManyRequests, "Memory budget exceeded, retry later"},
+	ProducersFull:           {http.StatusTooManyRequests, "Too many idempotent producers, retry later"},
 	QuotaExceeded:           {http.StatusTooManyRequests, "The quota of the principal is used up, retry later"},
 	StoreUnavailable:        {http.StatusServiceUnavailable, "The store is not available"},
 	CorruptData:             {http.StatusInternalServerError, "Stored data is corrupt"},

@@ -207,10 +207,12 @@ type Status struct {
 	// The bucket, and the latency of the last PUTs of commit objects, at most 128.
 	Store  StoreStatus  `json:"store"`
 	Memory MemoryStatus `json:"memory"`
-	Topics int          `json:"topics"`
-	Lag    LagStatus    `json:"lag"`
 	// The open connections of all listeners, which share a limit.
 	Connections *ConnectionsStatus `json:"connections,omitempty"`
+	// The idempotent producers that the log remembers, each once for each partition.
+	Producers ProducersStatus `json:"producers"`
+	Topics    int             `json:"topics"`
+	Lag       LagStatus       `json:"lag"`
 	// The listener for Kafka clients; absent without one.
 	Kafka *KafkaStatus `json:"kafka,omitempty"`
 	// The endpoint for Riemann clients; absent without a listener. Counts are since the start of the
@@ -255,6 +257,13 @@ type ListenerStatus struct {
 	Refused uint64 `json:"refused"` // Refused connections and readers since the start of the broker.
 	// The setting that raises the limit.
 	Setting string `json:"setting"`
+}
+
+// ProducersStatus counts idempotent producers.
+type ProducersStatus struct {
+	Known int `json:"known"`
+	// The most that --memory-limit allows; one principal may hold eight ninths of them.
+	Limit int `json:"limit"`
 }
 
 // KafkaStatus is the listener for Kafka clients. The host of Address is 0.0.0.0 or :: if it listens on

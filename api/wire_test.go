@@ -88,6 +88,7 @@ var wire = []any{
 	api.MemoryStatus{},
 	api.ConnectionsStatus{},
 	api.ListenerStatus{},
+	api.ProducersStatus{},
 	api.KafkaStatus{},
 	api.RiemannStatus{},
 	api.RiemannIndexStatus{},

@@ -60,6 +60,8 @@ var (
 	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
+	// The broker remembers too many idempotent producers, which have written within 10 minutes.
+	ErrProducersFull error = codeError(api.ProducersFull)
 	// The bucket's format level is too low for the call, or too high for the broker.
 	ErrFormatLevel error = codeError(api.FormatLevel)
 	// The broker's memory limit allows no more topics, partitions or groups.

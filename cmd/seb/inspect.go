@@ -245,6 +245,8 @@ func (d *dump) stateRecord(r *state.Record) {
 		say("%d, needs Seb %s or newer", r.Level, r.Name)
 	case state.LeaderRun:
 		say("%s", r.Run)
+	case state.ProducersForget:
+		say("whose newest batch is older than %s, of owner %d (0: all)", micros(r.Time), r.Owner)
 	case state.NextSlot:
 		say("within %d ms", r.Within)
 	default:

@@ -20,7 +20,7 @@ var Kinds = []Kind{
 	{"copies", 400, logSim},
 	{"clocks", 200, logSim},
 	{"standbys", 200, logSim},
-	{"cluster", 100, logSim},
+	{"cluster", 300, logSim},
 	{"months", 20, logSim},
 	{"riemann", 200, logSim},
 	{"short", 5000, logSim},

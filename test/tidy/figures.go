@@ -208,7 +208,8 @@ var figures = []figure{
 	{"docs/guide/operate", `its formats, for (\d+ minutes)`, "internal/engine/log/core.RaiseAfter"},
 	{"docs/guide/operate", `waits at most (\d+ s) for it`, "internal/operate/server.storeTimeout"},
 	{"docs/guide/operate", `nothing for (\d+ minutes)`, "internal/engine/log.leapWait"},
-	{"docs/guide/operate", `remembers the ([\d,]+) most recent`, "internal/engine/log/state.ProducersMax"},
+	{"docs/guide/operate", `idempotent producer in a partition \| (\d+ bytes)`, "internal/engine/log/state.producerMemory"},
+	{"docs/guide/operate", `nothing for more than (\d+ minutes)`, "internal/engine/log/core.Young"},
 	{"docs/guide/operate", `one object \| (\d+ bytes)`, "internal/engine/log/state.RangeMemory"},
 	{"docs/guide/operate", `partition \| (\d+ bytes)`, "internal/engine/log/state.partitionMemory"},
 

@@ -166,6 +166,7 @@ type Status struct {
 	Alarms    uint64          // damaged objects found in the log
 	PutTimes  []time.Duration // durations of the newest commit objects, ascending, at most 128
 	Topics    int
+	Producers log.Producers
 }
 
 // Status returns the broker's status.
@@ -174,6 +175,7 @@ func (b *Broker) Status() Status {
 	r := Status{
 		Role: s.Role.String(), Epoch: s.Epoch, Journaled: s.Journaled,
 		Alarms: b.opt.Metrics.GetOrCreateCounter("seb_log_alarms_total").Get(), PutTimes: b.log.PutTimes(),
+		Producers: b.log.Producers(),
 	}
 	b.log.Read(func(s *state.State) { r.Topics = len(s.Topics()) })
 	return r

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -138,14 +139,23 @@ func (b *Broker) LeadingEpoch() uint32 {
 	return 0
 }
 
-// NewProducerID returns an id for an idempotent producer that no other leader gives. ErrNotLeader:
-// this broker does not lead.
-func (b *Broker) NewProducerID() (int64, error) {
+// NewProducerID returns an id for an idempotent producer of a principal, "" for the root key, that no
+// other leader gives. ErrNotLeader: this broker does not lead. ErrProducersFull: the first append of the
+// producer would be refused.
+func (b *Broker) NewProducerID(principal string) (int64, error) {
 	epoch := b.LeadingEpoch()
 	if epoch == 0 {
 		return 0, state.ErrNotLeader
 	}
+	if err := b.log.RefusesProducer(principal); err != nil {
+		return 0, err
+	}
 	return state.ProducerID(b.opt.Core.Shard, epoch, b.producers.Add(1)), nil
+}
+
+// ProducerExpiration is how long the log remembers an idempotent producer that appends nothing.
+func (b *Broker) ProducerExpiration() time.Duration {
+	return cmp.Or(time.Duration(b.opt.Core.ProducerExpiration), time.Duration(core.ProducerExpiration))
 }
 
 // Leads reports whether this broker leads, as LeadingEpoch does.

@@ -52,13 +52,13 @@ func TestWhileLeading(t *testing.T) {
 	first.WhileLeading(one.run)
 	second.WhileLeading(two.run)
 	must.Equalf(t, <-one.epochs, 1, "first epoch")
-	if _, err := second.NewProducerID(); !errors.Is(err, state.ErrNotLeader) || second.LeadingEpoch() != 0 || !second.Follows() {
+	if _, err := second.NewProducerID(""); !errors.Is(err, state.ErrNotLeader) || second.LeadingEpoch() != 0 || !second.Follows() {
 		t.Errorf("producer ID of a follower: %v", err)
 	}
 	must.NoError(t, second.Confirm(t.Context()))
 	must.NoError(t, second.Stand(t.Context()))
 	must.Equalf(t, <-two.epochs, 2, "epoch of the successor")
-	if id, err := second.NewProducerID(); err != nil || id != state.ProducerID(0, 2, 1) {
+	if id, err := second.NewProducerID(""); err != nil || id != state.ProducerID(0, 2, 1) {
 		t.Errorf("producer ID %x, %v", id, err)
 	}
 	if err := first.Confirm(t.Context()); err != nil { // of a leader that has just committed: no look at the log

@@ -22,6 +22,7 @@ func (o *owner) step(ctx context.Context, ev *core.Event) {
 
 func (o *owner) stepOnce(ctx context.Context, ev *core.Event) {
 	o.stepLocked(ev)
+	o.noteProducers()
 	for i := range o.fx.List {
 		o.perform(ctx, &o.fx.List[i])
 	}

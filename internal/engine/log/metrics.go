@@ -19,6 +19,9 @@ type meters struct {
 	acked, rejected, unknown *metrics.Counter
 	records, bytes, objects  *metrics.Counter
 	alarms                   *metrics.Counter
+	producersExpired         *metrics.Counter
+	producersReplaced        *metrics.Counter
+	producersRefused         *metrics.Counter
 	stored                   *metrics.Counter // bytes of all PUTs
 	deleted                  *metrics.Counter
 	ackSeconds, putSeconds   *metrics.PrometheusHistogram
@@ -60,15 +63,18 @@ var (
 func newMeters(l *Log) *meters {
 	s := l.opt.Metrics
 	m := &meters{
-		acked:    s.GetOrCreateCounter(`seb_log_appends_total{outcome="acked"}`),
-		rejected: s.GetOrCreateCounter(`seb_log_appends_total{outcome="rejected"}`),
-		unknown:  s.GetOrCreateCounter(`seb_log_appends_total{outcome="unknown"}`),
-		records:  s.GetOrCreateCounter(`seb_log_records_total`),
-		bytes:    s.GetOrCreateCounter(`seb_log_batch_bytes_total`),
-		objects:  s.GetOrCreateCounter(`seb_log_objects_total`),
-		alarms:   s.GetOrCreateCounter(`seb_log_alarms_total`),
-		stored:   s.GetOrCreateCounter(`seb_store_put_bytes_total`),
-		deleted:  s.GetOrCreateCounter(`seb_log_objects_deleted_total`),
+		acked:             s.GetOrCreateCounter(`seb_log_appends_total{outcome="acked"}`),
+		rejected:          s.GetOrCreateCounter(`seb_log_appends_total{outcome="rejected"}`),
+		unknown:           s.GetOrCreateCounter(`seb_log_appends_total{outcome="unknown"}`),
+		records:           s.GetOrCreateCounter(`seb_log_records_total`),
+		bytes:             s.GetOrCreateCounter(`seb_log_batch_bytes_total`),
+		objects:           s.GetOrCreateCounter(`seb_log_objects_total`),
+		alarms:            s.GetOrCreateCounter(`seb_log_alarms_total`),
+		producersExpired:  s.GetOrCreateCounter(`seb_producers_expired_total`),
+		producersReplaced: s.GetOrCreateCounter(`seb_producers_replaced_total`),
+		producersRefused:  s.GetOrCreateCounter(`seb_producers_refused_total`),
+		stored:            s.GetOrCreateCounter(`seb_store_put_bytes_total`),
+		deleted:           s.GetOrCreateCounter(`seb_log_objects_deleted_total`),
 
 		// of the oldest append of each object
 		ackSeconds:  s.GetOrCreatePrometheusHistogram(`seb_log_ack_seconds`),
@@ -92,6 +98,8 @@ func newMeters(l *Log) *meters {
 			return 0
 		})
 	}
+	s.GetOrCreateGauge(`seb_producers`, func() float64 { return float64(l.Producers().Known) })
+	s.GetOrCreateGauge(`seb_producers_limit`, func() float64 { return float64(l.Producers().Max) })
 	s.GetOrCreateGauge(`seb_log_epoch`, func() float64 { return float64(l.Status().Epoch) })
 	s.GetOrCreateGauge(`seb_log_format_level`, func() float64 { return float64(l.Level().Now) })
 	s.GetOrCreateGauge(`seb_log_journal`, func() float64 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/engine/base/sampled"
 	"github.com/sebbroker/seb/internal/engine/base/wake"
 	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/internal/engine/log/state"
@@ -40,6 +41,9 @@ type owner struct {
 	parks    []park
 	feeder   cacheFeeder
 	accessOf *state.State // the state whose principals and rules are published
+
+	producers core.ProducerCounts // that are in the metrics
+	lines     sampled.Lines
 
 	decide, finish sync.Once
 }

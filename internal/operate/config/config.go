@@ -39,6 +39,8 @@ type Config struct {
 	// HoldUpgrade keeps the format level of a bucket that an older program wrote until `seb upgrade
 	// --finalize`.
 	HoldUpgrade bool
+	// ProducerExpiration is how long an idempotent producer that writes nothing is remembered.
+	ProducerExpiration time.Duration
 	// AcceptClock accepts the machine's clock at the start, however far it is from the log time.
 	AcceptClock bool
 	// AutoCreate creates a topic when the first record is sent to it.
@@ -290,7 +292,7 @@ func Default() Config {
 		DataDir:    "seb-data",
 		AutoCreate: true,
 
-		DefaultPartitions: 1,
+		DefaultPartitions: 1, ProducerExpiration: 24 * time.Hour,
 
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,

@@ -55,6 +55,8 @@ func (c *Config) Validate() error {
 	const partitionsMax = 10_000 // per topic
 	check(c.DefaultPartitions >= 1 && c.DefaultPartitions <= partitionsMax, "default-partitions", "%d, want 1 to %d", c.DefaultPartitions, partitionsMax)
 	check(c.EventsTopic != "", "events-topic", "must name a topic")
+	const expirationMin, expirationMax = 10 * time.Minute, 365 * 24 * time.Hour
+	check(c.ProducerExpiration >= expirationMin && c.ProducerExpiration <= expirationMax, "producer-expiration", "%v, want %v to %v", c.ProducerExpiration, expirationMin, expirationMax)
 	check(len(c.Advertise) <= advertiseMax, "advertise", "%d bytes, the limit is %d", len(c.Advertise), advertiseMax)
 	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the minimum, %v", c.MemoryLimit, MemoryLimitMin)
 

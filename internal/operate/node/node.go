@@ -157,7 +157,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	opt := broker.Options{
 		Options: log.Options{
 			Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, Checksums: !local,
-			Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots},
+			Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots, ProducerExpiration: core.Duration(o.ProducerExpiration)},
 			Standby: o.Standby || o.Follow, RaiseMax: o.joined.RaiseMax, Hooks: log.Hooks{Fed: o.joined.Fed},
 			Batch: o.batching(local, mem), NoWait: o.batchWait(local) == 0,
 			Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,

@@ -47,6 +47,8 @@ type Options struct {
 	Join func(ctx context.Context, j Joining) (Joined, error)
 	// HoldUpgrade keeps the format level of an older program's bucket until Raise is called.
 	HoldUpgrade bool
+	// ProducerExpiration is how long the log remembers an idempotent producer that writes nothing; 24 hours.
+	ProducerExpiration time.Duration
 	// AcceptClock accepts the machine's clock at the start, however far it is from the log time
 	// (rule R15).
 	AcceptClock bool

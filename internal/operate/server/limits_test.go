@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/triggers/delivery"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -111,6 +112,8 @@ func (p *limitsPage) memory(name string) string {
 			cell = items("groupMemory", "offsetMemory")
 		case "ranges":
 			cell = items("RangeMemory")
+		case "producers":
+			cell = rounded(int64(state.ProducersWithin(of(budget.State))))
 		case "member":
 			cell = sizeText(of(budget.Groups) / p.constant("engine/group/coordinator.memberShare"))
 		case "triggers":

@@ -241,7 +241,7 @@ var standby = false
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	c := &s.cfg
 	o := node.Options{
-		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, Standby: standby, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
+		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, Standby: standby, HoldUpgrade: c.HoldUpgrade, ProducerExpiration: c.ProducerExpiration, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		AuditTopic: c.AuditTopic, Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       compact.Policy{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},

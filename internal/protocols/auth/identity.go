@@ -101,6 +101,9 @@ func (i *Identity) allows(g *granted, q *access.Request) bool {
 // Root reports whether the client has the root key.
 func (i *Identity) Root() bool { return i.id == "" }
 
+// ID is the principal's ID; "" for the root key.
+func (i *Identity) ID() string { return i.id }
+
 // Name is the principal's ID; access.RootID for the root key.
 func (i *Identity) Name() string {
 	if i.Root() {

@@ -65,6 +65,7 @@ var faults = []struct {
 	{broker.ErrClock, api.ClockWrong, true},
 	{state.ErrRangesFull, api.OverBudget, true}, // before the error that it wraps
 	{state.ErrStateFull, api.StateFull, true},
+	{state.ErrProducersFull, api.ProducersFull, true}, // before ErrOverBudget, which it is
 	{state.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},
 	{state.ErrCorrupt, api.CorruptData, false},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
@@ -29,6 +30,8 @@ import (
 const (
 	// memoryWarning is the part of the memory limit above which GET /status warns.
 	memoryWarning = 0.9
+	// producersWarning is the part of the idempotent producers' limit above which it warns.
+	producersWarning = 0.8
 	// lagWarning is the lag of triggers, and of the index of Riemann events, above which it warns.
 	lagWarning = time.Minute
 )
@@ -56,17 +59,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 	if b.Alarms > 0 {
 		warn("log alarms: %d; run seb fsck", b.Alarms)
 	}
-	for _, u := range a.b.Budget().Usage() {
-		s.Memory.Reserved += u.Used
-	}
-	if float64(s.Memory.Reserved) > memoryWarning*float64(s.Memory.Limit) {
-		warn("%d of %d bytes of memory are reserved; raise --memory-limit", s.Memory.Reserved, s.Memory.Limit)
-	}
-	held, most := a.b.StateMemory()
-	s.Memory.State, s.Memory.StateMax = held.Sum(), most
-	if err := a.b.StateFull(); err != nil {
-		warn("%v", err)
-	}
+	a.memoryStatus(&s, &b, warn)
 	s.Lag.Group = a.largestLag(by)
 	if e := a.o.Triggers; e != nil {
 		lag := e.LagTime()
@@ -103,6 +96,25 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 		s.Warnings = append(s.Warnings, a.o.Warnings()...)
 	}
 	return a.writeJSON(w, http.StatusOK, s)
+}
+
+// memoryStatus describes what the memory limit bounds.
+func (a *API) memoryStatus(s *api.Status, b *broker.Status, warn func(format string, args ...any)) {
+	for _, u := range a.b.Budget().Usage() {
+		s.Memory.Reserved += u.Used
+	}
+	if float64(s.Memory.Reserved) > memoryWarning*float64(s.Memory.Limit) {
+		warn("%d of %d bytes of memory are reserved; raise --memory-limit", s.Memory.Reserved, s.Memory.Limit)
+	}
+	held, most := a.b.StateMemory()
+	s.Memory.State, s.Memory.StateMax = held.Sum(), most
+	if err := a.b.StateFull(); err != nil {
+		warn("%v", err)
+	}
+	s.Producers = api.ProducersStatus{Known: b.Producers.Known, Limit: b.Producers.Max}
+	if p := s.Producers; p.Limit > 0 && float64(p.Known) > producersWarning*float64(p.Limit) {
+		warn("%d idempotent producers are remembered of at most %d: new ones may be refused; raise --memory-limit", p.Known, p.Limit)
+	}
 }
 
 // lagsMax bounds the lags among which a client without the root key sees its largest.

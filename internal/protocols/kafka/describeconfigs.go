@@ -134,6 +134,7 @@ func (s *session) brokerConfigs() []fixed {
 		{"node.id", kindInt, strconv.Itoa(int(s.nodeID()))},
 		{"num.partitions", kindInt, strconv.Itoa(s.b.DefaultPartitions())},
 		{"offsets.topic.replication.factor", kindInt, "1"},
+		{"producer.id.expiration.ms", kindInt, strconv.FormatInt(s.b.ProducerExpiration().Milliseconds(), 10)},
 		{"unclean.leader.election.enable", kindBool, "false"},
 	}
 }

@@ -30,9 +30,9 @@ func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) 
 	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // only both or none are valid
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	default:
-		id, err := c.b.NewProducerID()
+		id, err := c.b.NewProducerID(c.who.ID())
 		if err != nil {
-			resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // retry until there is a leader
+			resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // retry until there is a leader, and a place
 			break
 		}
 		resp.ProducerID, resp.ProducerEpoch = id, 0

@@ -11,6 +11,9 @@ const (
 	second      Duration = 1e9
 )
 
+// ProducerExpiration is the default of Config.ProducerExpiration.
+const ProducerExpiration = 24 * 3600 * second
+
 // Config holds a core's parameters. A zero value means the default that the comment names.
 type Config struct {
 	Shard      uint32
@@ -42,6 +45,9 @@ type Config struct {
 	// bound. Proposals that would exceed it are rejected. Objects that are already in the log are
 	// applied whatever their size.
 	StateMax int64
+	// ProducerExpiration is how long the state remembers an idempotent producer that appends nothing to a
+	// partition; 24 hours.
+	ProducerExpiration Duration
 	// Journals: the store can keep the commit objects of an epoch in a journal
 	// (objstore.Journaler).
 	Journals bool
@@ -63,6 +69,7 @@ func (c Config) withDefaults() Config {
 	def(&c.RetryMax, 5*second)
 	def(&c.RefusedRetry, 5*second)
 	def(&c.RaiseAfter, 600*second)
+	def(&c.ProducerExpiration, ProducerExpiration)
 	return c
 }
 

@@ -25,6 +25,7 @@ type leading struct {
 	raiseMax  uint32 // of the newest EvFreeze
 	show      showing
 	park      parking
+	remember  remembering
 	scrub     scrubbing
 }
 
@@ -69,7 +70,12 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	}
 	c.lead.overlay.Room = c.room()
 	records := c.checkOps(p)
+	c.noteLogTime(c.slotTime(wall))
+	c.lead.overlay.Freezing(c.lead.remember.newest.log)
 	records, accepted := c.checkAppends(p, records)
+	if accepted || len(records) > 0 {
+		records = c.expireProducers(records)
+	}
 	if !accepted && len(records) == 0 {
 		c.rejectLater(p)
 		return
@@ -107,12 +113,15 @@ func (c *Core) room() state.Room {
 	}
 }
 
+// slotTime is the append time of the next slot: times grow.
+func (c *Core) slotTime(wall int64) int64 { return max(wall, c.lead.overlay.AppendTime+1) }
+
 // freezeSlot makes the next slot of the accepted members; the window must have room. A slot without
 // members only advances the log.
 func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) *slot {
 	overlay := c.lead.overlay
 	h := record.Head{
-		Kind: record.KindData, Time: max(wall, overlay.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
+		Kind: record.KindData, Time: c.slotTime(wall), Cluster: c.cluster, Shard: c.cfg.Shard,
 		Epoch: overlay.Pos.Epoch, Nonce: overlay.Nonce, Slot: overlay.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: overlay.PrevCRC,
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
@@ -140,10 +149,15 @@ func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 		return records
 	}
 	r := state.RaiseTo(to)
+	return append([]state.Record{c.own(r)}, records...)
+}
+
+// own applies a record of the core itself to the overlay, which accepts it.
+func (c *Core) own(r state.Record) state.Record {
 	if err := c.lead.overlay.Propose(&r); err != nil {
-		panic(fmt.Sprintf("core: raise the format level: %v", err))
+		panic(fmt.Sprintf("core: %v: %v", r.Kind, err))
 	}
-	return append([]state.Record{r}, records...)
+	return r
 }
 
 // ofClient reports whether a client made any accepted member.
@@ -249,15 +263,17 @@ func (c *Core) checkAppend(a *Append, records []state.Record) (_ []state.Record,
 			return records, err
 		}
 	}
+	producer := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Producer: a.Producer}
+	if a.Idempotent {
+		if records, err = c.rememberProducer(a, &producer, records); err != nil {
+			return records, err
+		}
+	}
 	if a.Base, err = overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); err != nil {
 		return records, err
 	}
-	if a.Idempotent {
-		r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer}
-		if err := overlay.Propose(&r); err != nil {
-			panic(fmt.Sprintf("core: record a producer's batch: %v", err))
-		}
-		records = append(records, r)
+	if producer.Offset = a.Base; a.Idempotent {
+		records = append(records, c.own(producer))
 	}
 	return records, nil
 }
@@ -406,6 +422,7 @@ func (c *Core) commitDurable() {
 		}
 		c.lead.slots[0] = nil
 		c.lead.slots = c.lead.slots[1:]
+		c.lead.overlay.Committed(f.Head.Slot, s.records)
 		c.applied(s.records, false)
 		c.lead.seenAt = c.now
 		c.looked(s.storedAt)

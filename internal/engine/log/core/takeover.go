@@ -343,6 +343,7 @@ func (c *Core) leads(journaled bool) {
 	c.lead.journaled = journaled
 	c.lead.overlay = c.committed.Catalog()
 	c.lead.seenAt, c.lead.since = c.now, c.now
+	c.lead.remember.began, c.lead.remember.newest = c.committed.AppendTime, logTime{c.now, c.committed.AppendTime}
 	c.startReclaiming()
 	c.emit(Effect{Kind: EffRole, Role: RoleLeader, Epoch: c.committed.Pos.Epoch})
 	c.confirmed()

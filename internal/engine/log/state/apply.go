@@ -73,6 +73,7 @@ func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) 
 	if err := s.validate(h, recs, index); err != nil {
 		return err
 	}
+	s.slotTime = h.Time
 	for i := range recs {
 		if recs[i].Kind == PackInstall {
 			s.installPack(h.Epoch, recs[i].Pack)
@@ -170,17 +171,16 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 			if r.Partition >= n {
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
-		case OffsetDelete:
-		case FormatLevel, TimeReset, AccessChange, NextSlot:
-			if err := s.validateLevel(fail, recs, i); err != nil {
-				return err
-			}
+		case OffsetDelete, FormatLevel, TimeReset, AccessChange, NextSlot, ProducersForget:
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
 				return fail("record %d: pack cannot be installed", i)
 			}
 		default:
 			return fail("record %d: kind %d", i, r.Kind)
+		}
+		if err := s.validateLevel(fail, recs, i); err != nil {
+			return err
 		}
 	}
 	return s.validateIndex(fail, parts, index)
@@ -189,25 +189,31 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 // validateLevel checks a record that raises the format level, or that needs a level. The level may
 // have been raised earlier in the object.
 func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i int) error {
-	level, needs := s.Level, uint32(LevelRecovery)
+	r, needs := &recs[i], uint32(LevelFirst)
+	switch {
+	case r.Kind == TimeReset:
+		needs = LevelRecovery
+	case r.Kind == AccessChange:
+		needs = accessLevel(r.Access)
+	case r.Kind == NextSlot:
+		needs = LevelStandby
+	case r.Kind == ProducersForget || r.Owner != 0:
+		needs = LevelProducers
+	}
+	if needs <= s.Level && r.Kind != FormatLevel {
+		return nil
+	}
+	level := s.Level
 	for j := range recs[:i] {
 		if recs[j].Kind == FormatLevel {
 			level = recs[j].Level
 		}
 	}
-	switch r := &recs[i]; r.Kind {
-	case FormatLevel:
-		if r.Level <= level {
-			return fail("record %d: format level %d, but the bucket is at %d", i, r.Level, level)
-		}
-		return nil
-	case AccessChange:
-		needs = accessLevel(r.Access)
-	case NextSlot:
-		needs = LevelStandby
-	}
-	if level < needs {
-		return fail("record %d: a %s at format level %d", i, recs[i].Kind, level)
+	switch {
+	case r.Kind == FormatLevel && r.Level <= level:
+		return fail("record %d: format level %d, but the bucket is at %d", i, r.Level, level)
+	case level < needs:
+		return fail("record %d: a %s at format level %d", i, r.Kind, level)
 	}
 	return nil
 }
@@ -278,6 +284,8 @@ func (s *State) applyRecord(r *Record) {
 		s.deleteOffset(r)
 	case ProducerAppend:
 		s.applyProducer(r)
+	case ProducersForget:
+		s.forgetProducers(r)
 	case FormatLevel:
 		s.Level = r.Level
 	case TimeReset:

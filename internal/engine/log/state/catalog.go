@@ -41,6 +41,10 @@ func (s *State) Propose(r *Record) error {
 		if r.Level <= s.Level {
 			return ErrLevelKnown
 		}
+	case ProducersForget:
+		if s.Level < LevelProducers {
+			return &LevelError{Needs: LevelProducers, Has: s.Level}
+		}
 	case TimeReset:
 		if s.Level < LevelRecovery {
 			return &LevelError{Needs: LevelRecovery, Has: s.Level}
@@ -96,6 +100,10 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 func (s *State) Unreserve(topic record.ID, partition, span uint32) {
 	s.partitionForWrite(s.topics[topic], partition).Next -= int64(span)
 }
+
+// Freezing tells a catalog the append time of the next slot before batches of producers are proposed
+// for it.
+func (s *State) Freezing(appendTime int64) { s.slotTime = appendTime }
 
 // Froze records in a catalog that a slot was frozen: the next slot has the next number and a later
 // append time. It must also name this slot's head (rule R2), whose checksum is known only after

@@ -38,7 +38,7 @@ func rich(t testing.TB) *log {
 func proposal(src *sebtest.Source, c *state.State) state.Record {
 	r := state.Record{
 		Kind: sebtest.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
-			state.PackInstall, state.CompactionDone, state.AccessChange),
+			state.PackInstall, state.CompactionDone, state.AccessChange, state.ProducersForget),
 		Topic: topicOf(src, c), Partition: uint32(src.Int(3)),
 	}
 	switch r.Kind {
@@ -62,6 +62,9 @@ func proposal(src *sebtest.Source, c *state.State) state.Record {
 		r.Topic, r.Pack = record.ID{}, &state.PackContent{ID: 1 + uint64(src.Int(5)), Size: 1000}
 	case state.CompactionDone:
 		r.Clean = state.Compaction{To: int64(src.Byte()), Swept: int64(src.Byte()), Tombstones: uint32(src.Int(2)), Time: int64(src.Byte())}
+	case state.ProducersForget:
+		r.Topic, r.Partition = record.ID{}, 0
+		r.Time, r.Owner = c.AppendTime-int64(src.Int(20)), uint32(src.Int(3))
 	case state.AccessChange:
 		if c.Level < state.LevelMax {
 			return state.RaiseTo(state.LevelMax)
@@ -162,6 +165,7 @@ func (l *log) step(src *sebtest.Source) {
 	}
 	var index []record.IndexEntry
 	used := map[state.PartitionID]bool{}
+	c.Freezing(l.head(record.KindData).Time)
 	for range src.Int(3) {
 		e := entry(0, uint32(src.Int(3)), 0, 1+uint32(src.Int(5)))
 		e.Topic = topicOf(src, c)
@@ -177,6 +181,9 @@ func (l *log) step(src *sebtest.Source) {
 		index = append(index, e)
 		if b := (state.ProducerBatch{ID: int64(src.Int(3)), Epoch: int16(src.Int(2)), Sequence: int32(src.Int(9)), Span: e.Span}); src.Bool() {
 			r := state.Record{Kind: state.ProducerAppend, Topic: e.Topic, Partition: e.Partition, Offset: base, Producer: b}
+			if c.Level >= state.LevelProducers {
+				r.Owner = uint32(src.Int(3))
+			}
 			must.NoError(l.t, c.Propose(&r))
 			recs = append(recs, r)
 		}
@@ -191,11 +198,37 @@ func (l *log) step(src *sebtest.Source) {
 	if c.Memory().Tables != l.s.Memory().Tables {
 		l.t.Fatalf("memory of the catalog %+v, of the state %+v", c.Memory(), l.s.Memory())
 	}
+	sameProducers(l.t, c, l.s)
 	for _, t := range c.Topics() {
 		for i, p := range t.Partitions.All() {
 			if q := l.s.Topic(t.ID).Partitions.At(i); p.Next != q.Next || p.Start != q.Start {
 				l.t.Fatalf("%s/%d: the catalog has [%d, %d), the state [%d, %d)", t.Name, i, p.Start, p.Next, q.Start, q.Next)
 			}
+		}
+	}
+}
+
+// sameProducers checks that a catalog knows the producers of its committed state.
+func sameProducers(t testing.TB, c, s *state.State) {
+	t.Helper()
+	if c.Producers() != s.Producers() {
+		t.Fatalf("the catalog has %d producers, the state %d", c.Producers(), s.Producers())
+	}
+	held := map[uint32]int{}
+	for _, topic := range s.Topics() {
+		for i, p := range topic.Partitions.All() {
+			for want := range p.Producers.All() {
+				held[want.Owner]++
+				k := state.ProducerKey{PartitionID: state.PartitionID{Topic: topic.ID, Partition: uint32(i)}, ID: want.ID}
+				if got, known := c.Producer(k); !known || got != *want {
+					t.Fatalf("%+v: the catalog has %+v (%v), the state %+v", k, got, known, *want)
+				}
+			}
+		}
+	}
+	for owner := range uint32(4) {
+		if got := c.ProducersHeld(owner); got != held[owner] {
+			t.Fatalf("owner %d: the catalog has %d producers, the state %d", owner, got, held[owner])
 		}
 	}
 }

@@ -123,6 +123,9 @@ func (s *State) deleteOffset(r *Record) {
 // forgetTopic removes a deleted topic from groups, packs and the memory count.
 func (s *State) forgetTopic(t *Topic) {
 	s.tally.countTopic(t, -1)
+	if s.changes != nil {
+		s.changes.forgetTopic(s, t)
+	}
 	for _, p := range t.Partitions.Written() {
 		s.tally.countPartition(p, -1)
 		for i := range p.Ranges {

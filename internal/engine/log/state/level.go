@@ -27,8 +27,11 @@ const (
 	// LevelStandby adds LeaderRun and NextSlot: the run that sealed an epoch, and when the next slot
 	// comes. Standbys use them; nothing on the log depends on them.
 	LevelStandby = 6
+	// LevelProducers adds ProducersForget, and owners to ProducerAppend: idempotent producers are
+	// forgotten by time and by owner, and no longer beyond a number of all of them.
+	LevelProducers = 7
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelStandby
+	LevelMax = LevelProducers
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -38,7 +41,7 @@ const (
 // version, so that an older program can name the version that it needs.
 var levelVersions = map[uint32]string{
 	LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0", LevelJournal: "0.1.0",
-	LevelStandby: "0.1.0",
+	LevelStandby: "0.1.0", LevelProducers: "0.1.0",
 }
 
 // RaiseTo is the record that raises a bucket to a level.

@@ -10,7 +10,7 @@ const (
 	writtenMemory   = 640 // per partition with data
 	groupMemory     = 1400
 	offsetMemory    = 320
-	producerMemory  = 560
+	producerMemory  = 168 // a catalog has no copy
 	settingMemory   = 96
 	startMemory     = 32 // per epoch start and mark of a partition
 	packMemory      = 160
@@ -63,6 +63,16 @@ func (s *State) full(ranges bool) error {
 	return &StateFullError{Held: Memory{s.Memory().Tables, s.Room.Ranges}, Max: s.Room.Max, Ranges: ranges}
 }
 
+// ProducersWithin is how many producers a state may hold whose memory has a limit in bytes: they take
+// at most two thirds of it.
+func ProducersWithin(bytes int64) int { return int(bytes / 3 * 2 / producerMemory) }
+
+// ProducersMemory is the inverse of ProducersWithin.
+func ProducersMemory(producers int) int64 { return int64(producers) * producerMemory / 2 * 3 }
+
+// FitsProducer reports whether a catalog has room for one more producer.
+func (s *State) FitsProducer() bool { return s.fits(producerMemory) }
+
 // growth is an estimate of the bytes of tables that a record adds.
 func (s *State) growth(r *Record) int64 {
 	switch r.Kind {
@@ -107,7 +117,7 @@ func (n *tally) countTopic(t *Topic, sign int) {
 // countPartition adds a written partition to the tally or subtracts it.
 func (n *tally) countPartition(p *Partition, sign int) {
 	n.written += sign
-	n.producers += sign * len(p.Producers)
+	n.producers += sign * p.Producers.n
 	n.ranges += sign * len(p.Ranges)
 	n.starts += sign * (len(p.Epochs) + len(p.Marks))
 }

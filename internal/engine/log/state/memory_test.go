@@ -45,9 +45,9 @@ func TestMemory(t *testing.T) {
 		{"offsets", func(l *log) { l.must([]state.Record{create(1, "t", 10_000)}) }, many(10_000, func(i int) state.Record {
 			return state.Record{Kind: state.OffsetCommit, Topic: record.ID{1}, Name: "g", Partition: uint32(i), Offset: 1, Metadata: strings.Repeat("m", 100)}
 		})},
-		{"producers", func(l *log) { l.must([]state.Record{create(1, "t", 100)}) }, many(8000, func(i int) state.Record {
-			return state.Record{Kind: state.ProducerAppend, Topic: record.ID{1}, Partition: uint32(i % 100), Producer: state.ProducerBatch{ID: int64(i), Span: 1}}
-		})},
+		{"producers", producing(100), many(8000, producer(100, 1))},
+		{"producers, one for each partition", producing(5000), many(5000, producer(5000, 1))},
+		{"producers of one partition, in no order", producing(1), many(20_000, producer(1, 7919))},
 		{"principals", atAccess, many(2000, principal)},
 		{"rules", atAccess, many(5000, rule)},
 		{"quotas", atAccess, many(5000, func(i int) state.Record {
@@ -60,9 +60,11 @@ func TestMemory(t *testing.T) {
 			if c.first != nil {
 				c.first(l)
 			}
-			empty, before := sebtest.Heap(), l.s.Memory().Sum()
-			c.grow(l)
 			catalog := l.s.Catalog()
+			empty, before := sebtest.Heap(), l.s.Memory().Sum()
+			runtime.KeepAlive(catalog)
+			c.grow(l)
+			catalog = l.s.Catalog()
 			held, estimate := sebtest.Heap()-empty, l.s.Memory().Sum()-before
 			t.Logf("%d bytes in memory, estimate %d", held, estimate)
 			if held > estimate+estimate/10+64<<10 {
@@ -77,6 +79,23 @@ func TestMemory(t *testing.T) {
 }
 
 func atAccess(l *log) { l.must([]state.Record{state.RaiseTo(state.LevelMax)}) }
+
+// producing creates a topic whose partitions have records.
+func producing(parts int) func(*log) {
+	return func(l *log) {
+		l.must([]state.Record{state.RaiseTo(state.LevelMax), create(1, "t", uint32(parts))})
+		for p := range parts {
+			l.must(nil, entry(1, uint32(p), 0, 1))
+		}
+	}
+}
+
+// producer is the batch of another producer, with IDs that are multiples of step.
+func producer(parts, step int) func(i int) state.Record {
+	return func(i int) state.Record {
+		return state.Record{Kind: state.ProducerAppend, Topic: record.ID{1}, Partition: uint32(i % parts), Owner: 1, Producer: state.ProducerBatch{ID: int64(i * step % 100_003), Span: 1}}
+	}
+}
 
 // many grows a log by n records.
 func many(n int, f func(i int) state.Record) func(l *log) {

@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func (p *Partitions) catalog() (c Partitions) {
 		c.chunks[i] = slices.Clone(chunk)
 		for j, q := range chunk {
 			if q != unwritten {
-				c.chunks[i][j] = &Partition{Start: q.Start, Next: q.Next, Producers: maps.Clone(q.Producers)}
+				c.chunks[i][j] = &Partition{Start: q.Start, Next: q.Next}
 			}
 		}
 	}

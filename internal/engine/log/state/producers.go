@@ -3,9 +3,8 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"hash/fnv"
 	"math"
-	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -18,38 +17,69 @@ const (
 	// ProducerWindow is how many of a producer's newest batches per partition the state keeps: as
 	// many as Kafka clients have in flight (KIP-98, max.in.flight.requests.per.connection).
 	ProducerWindow = 5
-	// ProducersMax bounds the producers over all partitions. Beyond it the state forgets an eighth,
-	// those with the oldest batches first; a forgotten producer may continue with any sequence. The
-	// bound must be the same for every broker, because equal logs must give equal states. So it
-	// fits the smallest broker, which holds up to three copies (committed, overlay, a snapshot
-	// being written) of about 200 bytes each, 5 MB in total.
+	// ProducersMax bounds the producers over all partitions below LevelProducers: beyond it the state
+	// forgets an eighth, those with the oldest batches first. From that level on only ProducersForget
+	// records forget.
 	ProducersMax = 8_192
 )
 
 // Producer is the state of an idempotent producer in a partition.
 type Producer struct {
+	ID       int64
+	LastTime int64                       // append time of the newest batch, µs
+	Last     [ProducerWindow]ProducerRun // its newest batches, the newest first
+	Owner    uint32                      // of the newest batch, as OwnerOf; 0: none is known
 	Epoch    int16
 	Count    uint8 // used entries of Last
-	Last     [ProducerWindow]ProducerRun
-	LastTime int64 // append time of the newest batch, µs
 }
 
-// ProducerRun is one batch of a producer; Producer.Last has the newest first.
+// ProducerRun is one batch of a producer.
 type ProducerRun struct {
 	Sequence int32
 	Span     uint32
 	Base     int64
 }
 
+// OwnerOf returns the number under which the state counts the producers of a principal; "" is the
+// root key. It is never 0. Two principals with one number share what one of them may hold.
+func OwnerOf(principal string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(principal))
+	return max(1, h.Sum32())
+}
+
+// ProducerKey identifies the state of a producer in a partition.
+type ProducerKey struct {
+	PartitionID
+	ID int64
+}
+
+// Producer returns the state of a producer in a partition, if it is known.
+func (s *State) Producer(k ProducerKey) (p Producer, known bool) {
+	if s.changes != nil {
+		return s.changes.producer(k)
+	}
+	t := s.topics[k.Topic]
+	if t == nil || k.Partition >= uint32(t.Partitions.Len()) {
+		return p, false
+	}
+	if e := t.Partitions.At(int(k.Partition)).Producers.get(k.ID); e != nil {
+		return *e, true
+	}
+	return p, false
+}
+
+// Producers is the number of known producers, over all partitions.
+func (s *State) Producers() int { return s.tally.producers }
+
 // CheckProducer reports whether a batch repeats one of the last ProducerWindow batches, which lies
 // at base. If neither a duplicate nor in sequence it returns ErrSequenceGap, and for an old
 // producer epoch ErrProducerFenced.
 func (s *State) CheckProducer(topic record.ID, partition uint32, b *ProducerBatch) (base int64, duplicate bool, err error) {
-	t := s.topics[topic]
-	if t == nil || partition >= uint32(t.Partitions.Len()) {
+	if s.topics[topic] == nil {
 		return 0, false, nil
 	}
-	p, known := t.Partitions.At(int(partition)).Producers[b.ID]
+	p, known := s.Producer(ProducerKey{PartitionID{topic, partition}, b.ID})
 	switch {
 	case !known:
 		return 0, false, nil // new or forgotten: any sequence is accepted
@@ -77,55 +107,121 @@ func nextSequence(r ProducerRun) int32 {
 	return int32((int64(r.Sequence) + int64(r.Span)) & math.MaxInt32)
 }
 
-// applyProducer records a batch with the state's newest append time, that of the previous slot.
+// applyProducer records a batch with the append time of its slot, below LevelProducers with that of the
+// previous one.
 func (s *State) applyProducer(r *Record) {
-	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
-	e, known := p.Producers[r.Producer.ID]
-	if !known {
-		if p.Producers == nil {
-			p.Producers = map[int64]Producer{}
-		}
-		s.tally.producers++
+	k := ProducerKey{PartitionID{r.Topic, r.Partition}, r.Producer.ID}
+	e, known := s.Producer(k)
+	if known {
+		s.countProducer(&e, -1)
 	}
 	if !known || e.Epoch != r.Producer.Epoch {
-		e = Producer{Epoch: r.Producer.Epoch}
+		e = Producer{ID: k.ID, Owner: e.Owner, Epoch: r.Producer.Epoch}
+	}
+	if r.Owner != 0 {
+		e.Owner = r.Owner
 	}
 	copy(e.Last[1:], e.Last[:])
 	e.Last[0] = ProducerRun{r.Producer.Sequence, r.Producer.Span, r.Offset}
 	e.Count = min(e.Count+1, ProducerWindow)
-	e.LastTime = s.AppendTime
-	p.Producers[r.Producer.ID] = e
-	if s.tally.producers > ProducersMax {
-		s.forgetProducers()
+	if e.LastTime = s.slotTime; s.Level < LevelProducers {
+		e.LastTime = s.AppendTime
+	}
+	s.countProducer(&e, 1)
+	if s.changes != nil {
+		s.changes.batches[k] = producerChange{e, s.Pos.Slot, false}
+		return
+	}
+	s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition).Producers.put(s.gen, e)
+	if s.Level < LevelProducers && s.tally.producers > ProducersMax {
+		s.forgetEighth()
 	}
 }
 
-// forgetProducers drops the eighth of the producers with the oldest batches. Equal states drop the
-// same ones (rule R12).
-func (s *State) forgetProducers() {
+// countProducer adds a producer to the counts (sign 1) or subtracts it (sign -1).
+func (s *State) countProducer(p *Producer, sign int) {
+	s.tally.producers += sign
+	if s.changes != nil && s.changes.held != nil {
+		s.changes.held[p.Owner] += sign
+	}
+}
+
+// eachProducer calls f for every known producer, in no order.
+func (s *State) eachProducer(f func(ProducerKey, *Producer)) {
+	if s.changes != nil {
+		s.changes.each(s, f)
+		return
+	}
+	for _, t := range s.topics {
+		t.eachProducer(f)
+	}
+}
+
+func (t *Topic) eachProducer(f func(ProducerKey, *Producer)) {
+	for i, p := range t.Partitions.Written() {
+		for e := range p.Producers.All() {
+			f(ProducerKey{PartitionID{t.ID, uint32(i)}, e.ID}, e)
+		}
+	}
+}
+
+// forgetEighth drops the eighth of the producers with the oldest batches. Equal states drop the same
+// ones (rule R12).
+func (s *State) forgetEighth() {
 	type entry struct {
-		topic     *Topic
-		partition uint32
-		id        int64
-		lastTime  int64
+		topic    string
+		key      ProducerKey
+		lastTime int64
 	}
 	all := make([]entry, 0, s.tally.producers)
+	s.eachProducer(func(k ProducerKey, p *Producer) {
+		all = append(all, entry{s.topics[k.Topic].Name, k, p.LastTime})
+	})
+	sorting.Sort(all, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.lastTime, b.lastTime), cmp.Compare(a.topic, b.topic),
+			cmp.Compare(a.key.Partition, b.key.Partition), cmp.Compare(a.key.ID, b.key.ID))
+	})
+	old := map[PartitionID]map[int64]bool{}
+	for _, e := range all[:len(all)/8] {
+		if old[e.key.PartitionID] == nil {
+			old[e.key.PartitionID] = map[int64]bool{}
+		}
+		old[e.key.PartitionID][e.key.ID] = true
+	}
+	for id, ids := range old { //tidy:unordered each entry changes another partition
+		s.dropProducers(id, func(p *Producer) bool { return ids[p.ID] })
+	}
+}
+
+// forgets reports whether a ProducersForget record forgets a producer.
+func (r *Record) forgets(p *Producer) bool {
+	return p.LastTime < r.Time && (r.Owner == 0 || r.Owner == p.Owner)
+}
+
+// forgetProducers applies a ProducersForget record.
+func (s *State) forgetProducers(r *Record) {
+	if s.changes != nil {
+		s.changes.forget(s, r)
+		return
+	}
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
-			for id, e := range p.Producers {
-				all = append(all, entry{t, uint32(i), id, e.LastTime})
+			for e := range p.Producers.All() {
+				if r.forgets(e) {
+					s.dropProducers(PartitionID{t.ID, uint32(i)}, r.forgets)
+					break
+				}
 			}
 		}
 	}
-	sorting.Sort(all, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.lastTime, b.lastTime), cmp.Compare(a.topic.Name, b.topic.Name),
-			cmp.Compare(a.partition, b.partition), cmp.Compare(a.id, b.id))
-	})
-	for _, e := range all[:len(all)/8] {
-		p := s.partitionForWrite(s.topicForWrite(e.topic.ID), e.partition)
-		delete(p.Producers, e.id)
-		s.tally.producers--
-	}
+}
+
+// dropProducers drops the producers of a partition that f selects.
+func (s *State) dropProducers(id PartitionID, f func(*Producer) bool) {
+	p := s.partitionForWrite(s.topicForWrite(id.Topic), id.Partition)
+	s.tally.producers -= p.Producers.n
+	p.Producers.drop(s.gen, f)
+	s.tally.producers += p.Producers.n
 }
 
 func (b *ProducerBatch) row(c *protobuf.Codec) {
@@ -138,31 +234,39 @@ func (b *ProducerBatch) row(c *protobuf.Codec) {
 	}
 }
 
-// producerRow is a producer in a snapshot.
-type producerRow struct {
-	id int64
-	Producer
-}
-
-// producerFields lists the producers as a field of packed varints, by ID.
-func (p *Partition) producerFields(c *protobuf.Codec, num protowire.Number) {
-	var list []producerRow
-	if !c.Decoding() && len(p.Producers) > 0 {
-		for _, id := range slices.Sorted(maps.Keys(p.Producers)) {
-			list = append(list, producerRow{id, p.Producers[id]})
+// producerFields lists the producers as a field of packed varints, by ID, and from LevelProducers on
+// their owners as another, in the same order.
+func (p *Partition) producerFields(c *protobuf.Codec, num, owners protowire.Number) {
+	var list []Producer
+	var of []uint32
+	if !c.Decoding() && p.Producers.n > 0 {
+		list = make([]Producer, 0, p.Producers.n)
+		owned := false
+		for e := range p.Producers.All() {
+			list, of = append(list, *e), append(of, e.Owner)
+			owned = owned || e.Owner != 0
+		}
+		if !owned {
+			of = nil
 		}
 	}
-	if protobuf.Rows(c, num, "producers", &list, producerFields); c.Decoding() && len(list) > 0 {
-		p.Producers = make(map[int64]Producer, len(list))
-		for i := range list {
-			p.Producers[list[i].id] = list[i].Producer
+	protobuf.Rows(c, num, "producers", &list, producerRow)
+	for i := range list {
+		if c.Decoding() {
+			p.Producers.put(0, list[i])
+		}
+	}
+	if at := c.At(owners); at || !c.Decoding() {
+		protobuf.Rows(c, owners, "owners", &of, func(_, owner *uint32, c *protobuf.Codec) { protobuf.Varint(c, owner) })
+		if at && !p.Producers.setOwners(of) {
+			c.Fail(fmt.Errorf("%d owners of %d producers: %w", len(of), p.Producers.n, errWire))
 		}
 	}
 }
 
-func producerFields(_, p *producerRow, c *protobuf.Codec) {
+func producerRow(_, p *Producer, c *protobuf.Codec) {
 	epoch := uint16(p.Epoch)
-	protobuf.Varint(c, &p.id)
+	protobuf.Varint(c, &p.ID)
 	protobuf.Varint(c, &epoch)
 	protobuf.Varint(c, &p.LastTime)
 	if protobuf.Varint(c, &p.Count); p.Count == 0 || p.Count > ProducerWindow {

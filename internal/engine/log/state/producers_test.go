@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // appends writes one batch of each of n producers into partition 0 of a topic, a hundred per slot.
@@ -32,7 +34,7 @@ func (l *log) appends(topic byte, first, n, sequence int) {
 }
 
 func (l *log) known(topic byte) int {
-	return len(l.s.Topic(record.ID{topic}).Partitions.At(0).Producers)
+	return l.s.Topic(record.ID{topic}).Partitions.At(0).Producers.Len()
 }
 
 // TestProducersAreBounded checks that beyond the bound an eighth of the producers is forgotten,
@@ -89,6 +91,128 @@ func TestDeletedTopicsForgetTheirProducers(t *testing.T) {
 	l.appends(2, state.ProducersMax, 1, 0)
 	if n := l.known(2); n > state.ProducersMax {
 		t.Errorf("%d producers are known, the bound is %d", n, state.ProducersMax)
+	}
+}
+
+// TestProducersAreForgottenByRecord: from LevelProducers on there is no bound by number, and a record
+// forgets the producers of an owner, or all, whose newest batches are old.
+func TestProducersAreForgottenByRecord(t *testing.T) {
+	l := newLog(t)
+	l.must([]state.Record{state.RaiseTo(state.LevelMax), create(1, "a", 1)})
+	l.appends(1, 0, state.ProducersMax+1000, 7)
+	must.Equalf(t, l.known(1), state.ProducersMax+1000, "producers are known")
+	ann, bob := state.OwnerOf("ann"), state.OwnerOf("bob")
+	owned := func(producer, sequence int, owner uint32) {
+		t.Helper()
+		base := l.s.Topic(record.ID{1}).Partitions.At(0).Next
+		l.must([]state.Record{{
+			Kind: state.ProducerAppend, Topic: record.ID{1}, Offset: base, Owner: owner,
+			Producer: state.ProducerBatch{ID: int64(producer), Sequence: int32(sequence), Span: 1},
+		}}, entry(1, 0, base, 1))
+	}
+	owned(0, 8, ann)
+	owned(1, 8, bob)
+	owned(2, 8, ann)
+	owned(2, 9, 0) // the state knows the owner
+	l.must([]state.Record{{Kind: state.ProducersForget, Time: l.s.AppendTime, Owner: ann}})
+	must.Equalf(t, l.known(1), state.ProducersMax+999, "producers are known") // the last batch of 2 is too young
+	l.check(0, 7, false, nil)
+	l.check(1, 8, true, nil)
+	l.check(2, 9, true, nil)
+	loaded := &log{t, must.Get(state.DecodeSnapshot(state.EncodeSnapshot(l.s)))(t)}
+	for _, l := range []*log{l, loaded} {
+		l.must([]state.Record{{Kind: state.ProducersForget, Time: l.s.AppendTime + 1, Owner: ann}})
+		l.check(2, 9, false, nil)
+		l.check(3, 7, true, nil)
+		l.must([]state.Record{{Kind: state.ProducersForget, Time: l.s.AppendTime + 1}})
+		must.Equalf(t, l.known(1)+l.s.Producers(), 0, "producers are known")
+	}
+	if !bytes.Equal(state.EncodeMessage(l.s), state.EncodeMessage(loaded.s)) {
+		t.Error("a loaded state has forgotten other producers")
+	}
+}
+
+// TestOwnersNeedTheirLevel checks that no program below LevelProducers meets what it cannot read.
+func TestOwnersNeedTheirLevel(t *testing.T) {
+	l := newLog(t)
+	l.must([]state.Record{state.RaiseTo(state.LevelProducers - 1), create(1, "a", 1)})
+	var chain *state.ChainError
+	for _, r := range []state.Record{
+		{Kind: state.ProducerAppend, Topic: record.ID{1}, Owner: 1, Producer: state.ProducerBatch{Span: 1}},
+		{Kind: state.ProducersForget, Time: 1},
+	} {
+		if err := l.data([]state.Record{r}); !errors.As(err, &chain) {
+			t.Errorf("%v: %v", r.Kind, err)
+		}
+	}
+	if err := l.s.Catalog().Propose(&state.Record{Kind: state.ProducersForget}); !errors.Is(err, state.ErrLevel) {
+		t.Errorf("proposed: %v", err)
+	}
+	for _, r := range []state.Record{{Kind: state.TopicTrim, Owner: 1}, {Kind: state.OffsetCommit, Owner: 1}} {
+		check.Error(t, check.Err(state.DecodeRecords(state.EncodeRecords(nil, []state.Record{r}))), "%v with an owner", r.Kind)
+	}
+}
+
+// TestCatalogFollowsProducers keeps up to four slots in flight. A catalog must know the producers that
+// the committed state will know, whatever was changed, forgotten and deleted meanwhile.
+func TestCatalogFollowsProducers(t *testing.T) {
+	const seed = 31
+	r := rand.New(rand.NewPCG(seed, 0))
+	l := newLog(t)
+	l.must([]state.Record{state.RaiseTo(state.LevelMax)})
+	c := l.s.Catalog()
+	type slot struct {
+		head    record.Head
+		records []state.Record
+		index   []record.IndexEntry
+	}
+	var flight []slot
+	for round := range sebtest.Runs(30_000, 6000) {
+		for len(flight) > 0 && (len(flight) == 4 || r.IntN(3) == 0) {
+			s := flight[0]
+			flight = flight[1:]
+			s.head.PrevCRC, s.head.CRC = l.s.PrevCRC, l.s.PrevCRC*31+7
+			must.NoErrorf(t, l.s.Apply(&s.head, s.records, s.index), "seed %d, round %d", seed, round)
+			c.Committed(s.head.Slot, s.records)
+			if r.IntN(20) == 0 {
+				l.s.View()
+			}
+		}
+		if len(flight) == 0 {
+			sameProducers(t, c, l.s)
+		}
+		s := slot{head: record.Head{Kind: record.KindData, Time: c.AppendTime + 1, Cluster: cluster, Epoch: c.Pos.Epoch, Nonce: c.Nonce, Slot: c.Pos.Slot}}
+		c.Freezing(s.head.Time)
+		propose := func(rec state.Record) bool {
+			if c.Propose(&rec) != nil {
+				return false
+			}
+			s.records = append(s.records, rec)
+			return true
+		}
+		id := record.ID{1 + byte(r.IntN(3)), byte(round >> 8), byte(round)}
+		var topic *state.Topic
+		if topics := c.Topics(); len(topics) > 0 {
+			topic = topics[r.IntN(len(topics))]
+		}
+		switch n := r.IntN(40); {
+		case n == 0:
+			propose(state.Record{Kind: state.TopicCreate, Topic: id, Name: string('a' + rune(id[0])), Partitions: 2})
+		case n == 1 && topic != nil:
+			propose(state.Record{Kind: state.TopicDelete, Topic: topic.ID})
+		case n < 8:
+			propose(state.Record{Kind: state.ProducersForget, Time: c.AppendTime - int64(r.IntN(200)), Owner: uint32(r.IntN(4))})
+		case topic != nil:
+			partition := uint32(r.IntN(2))
+			base := must.Get(c.Reserve(topic.ID, partition, 1, -1))(t)
+			s.index = append(s.index, record.IndexEntry{Topic: topic.ID, Partition: partition, Base: base, Span: 1, Records: 1, AppendTime: s.head.Time})
+			propose(state.Record{
+				Kind: state.ProducerAppend, Topic: topic.ID, Partition: partition, Offset: base, Owner: uint32(r.IntN(4)),
+				Producer: state.ProducerBatch{ID: int64(r.IntN(300)), Sequence: int32(round), Span: 1},
+			})
+		}
+		c.Froze(s.head.Time)
+		flight = append(flight, s)
 	}
 }
 

@@ -41,7 +41,7 @@ func DecodeRecords(b []byte) ([]Record, error) {
 func (r *Record) fields(c *protobuf.Codec) {
 	kind := uint64(r.Kind)
 	if protobuf.Int(c, 1, "kind", &kind); c.Decoding() {
-		if r.Kind = RecordKind(kind); kind > uint64(NextSlot) {
+		if r.Kind = RecordKind(kind); kind > uint64(ProducersForget) {
 			c.Fail(fmt.Errorf("kind %d: written by a newer version", kind))
 		}
 	}
@@ -79,7 +79,8 @@ func (r *Record) fields(c *protobuf.Codec) {
 	if r.Run != nil {
 		r.Run.field(c, 16, "run")
 	}
-	if protobuf.Int(c, 17, "within", &r.Within); c.Done() {
+	protobuf.Int(c, 17, "within", &r.Within)
+	if protobuf.Int(c, 18, "owner", &r.Owner); c.Done() {
 		c.Fail(r.checkFields(c.Has(10), c.Has(12)))
 		if r.Kind == OffsetCommit && r.Offset > CommitMax {
 			r.Offset |= math.MinInt64
@@ -105,6 +106,9 @@ func (r *Record) checkFields(producer, clean bool) error {
 		if f.set != (r.Kind == f.kind) {
 			return fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
 		}
+	}
+	if r.Owner != 0 && r.Kind != ProducerAppend && r.Kind != ProducersForget {
+		return fmt.Errorf("kind %d has an owner: %w", r.Kind, errWire)
 	}
 	if r.Kind == 0 {
 		return fmt.Errorf("no kind: %w", errWire)

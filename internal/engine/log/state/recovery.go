@@ -56,10 +56,8 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 	}
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
-			if len(p.Producers) > 0 {
-				w := s.partitionForWrite(s.topicForWrite(t.ID), uint32(i))
-				s.tally.producers -= len(w.Producers)
-				w.Producers = nil
+			if p.Producers.n > 0 {
+				s.dropProducers(PartitionID{t.ID, uint32(i)}, func(*Producer) bool { return true })
 			}
 		}
 	}

@@ -38,7 +38,10 @@ var (
 	// ErrRangesFull: object ranges take too much memory until commit objects are merged. It is
 	// ErrStateFull and ErrOverBudget (StateFullError).
 	ErrRangesFull = errors.New("the state is full: too many unmerged object ranges")
-	ErrInvalid    = errors.New("invalid") // InvalidError
+	// ErrProducersFull: a new idempotent producer can only be remembered once others are old enough to be
+	// forgotten. It is ErrOverBudget (ProducersFullError).
+	ErrProducersFull = errors.New("too many idempotent producers")
+	ErrInvalid       = errors.New("invalid") // InvalidError
 	// ErrShrink: a topic would have fewer partitions. It is ErrInvalid.
 	ErrShrink error = &InvalidError{Field: "partitions", Reason: "the number of partitions cannot be reduced"}
 
@@ -75,6 +78,19 @@ func (e *OffsetMismatchError) Error() string {
 
 // Is reports whether t is ErrOffsetMismatch.
 func (e *OffsetMismatchError) Is(t error) bool { return t == ErrOffsetMismatch }
+
+// ProducersFullError: the producers that may be forgotten leave no place for a new one. It is
+// ErrProducersFull and ErrOverBudget.
+type ProducersFullError struct{ Own, Known, Max int } // producers, in each partition: of the principal, of all
+
+func (e *ProducersFullError) Error() string {
+	limit := budget.LimitFor(budget.State, ProducersMemory(2*e.Max))
+	return fmt.Sprintf("too many idempotent producers: %d of %d are remembered, %d of this principal, and those have written within 10 minutes (a producer counts once for each partition): retry later, use fewer, or start with --memory-limit %dMiB",
+		e.Known, e.Max, e.Own, (limit+1<<20-1)>>20)
+}
+
+// Is reports whether t is ErrProducersFull or ErrOverBudget.
+func (e *ProducersFullError) Is(t error) bool { return t == ErrProducersFull || t == ErrOverBudget }
 
 // FencedError names the epoch that took over and, as a hint, its leader. It is ErrFenced.
 type FencedError struct {

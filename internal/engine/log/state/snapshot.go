@@ -76,8 +76,8 @@ func inflate(body []byte, size uint64) ([]byte, error) {
 // EncodeMessage encodes a state, usually a View, as the message of a snapshot, without its frame.
 // Equal states give equal bytes within one version of Seb.
 func EncodeMessage(s *State) []byte {
-	const rangeBytes = 24 // of most ranges
-	return protobuf.Append(make([]byte, 0, 1<<10+rangeBytes*s.tally.ranges), s, (*State).fields)
+	const rangeBytes, producerBytes = 24, 40 // of most
+	return protobuf.Append(make([]byte, 0, 1<<10+rangeBytes*s.tally.ranges+producerBytes*s.tally.producers), s, (*State).fields)
 }
 
 // EncodeSnapshot encodes a state, usually a View. Equal states give equal bytes within one version

@@ -71,7 +71,7 @@ func (s *State) fields(c *protobuf.Codec) {
 
 // finish checks a decoded snapshot, and sets what follows from it.
 func (s *State) finish() error {
-	if err := s.checkStandby(); err != nil {
+	if err := s.checkLevel(); err != nil {
 		return err
 	}
 	for i := range s.Epochs[:max(0, len(s.Epochs)-1)] {
@@ -161,7 +161,7 @@ func decodePartition(b []byte) (*Partition, error) {
 	if err := protobuf.Decode(b, p, (*Partition).fields); err != nil {
 		return nil, err
 	}
-	if p.Next == 0 && len(p.Epochs) == 0 && len(p.Producers) == 0 && p.LatestCommit == 0 {
+	if p.Next == 0 && len(p.Epochs) == 0 && p.Producers.n == 0 && p.LatestCommit == 0 {
 		return unwritten, nil // as written by earlier versions
 	}
 	return p, nil
@@ -173,7 +173,7 @@ func (p *Partition) fields(c *protobuf.Codec) {
 	protobuf.Int(c, 3, "latest commit", &p.LatestCommit)
 	protobuf.Rows(c, 4, "epochs", &p.Epochs, epochStartRow)
 	protobuf.Rows(c, 5, "ranges", &p.Ranges, rangeRow)
-	p.producerFields(c, 6)
+	p.producerFields(c, 6, 10)
 	protobuf.Int(c, 7, "compacted offset", &p.Clean)
 	protobuf.Rows(c, 8, "marks", &p.Marks, markRow)
 	if protobuf.Int(c, 9, "swept offset", &p.Swept); !c.Done() {

@@ -51,7 +51,10 @@ type State struct {
 	// partitions and topics with an older gen are shared with a view: copy before writing
 	gen     uint64
 	noRange bool // a catalog: offsets only
-	frozen  bool // a view
+	// slotTime is the append time of the slot that is being applied or, in a catalog, frozen, µs.
+	slotTime int64
+	changes  *producerChanges // of a catalog
+	frozen   bool             // a view
 }
 
 // Genesis is the state before the first slot: epoch 0, whose nonce is the cluster id.
@@ -112,6 +115,7 @@ func (s *State) Catalog() *State {
 	c.packs = maps.Clone(s.packs)
 	c.packsGen = 0
 	c.tally.ranges, c.tally.starts = 0, 0
+	c.changes = changesOf(s)
 	c.groups = make(map[string]*Group, len(s.groups))
 	for name, g := range s.groups {
 		c.groups[name] = &Group{Name: name, Offsets: maps.Clone(g.Offsets)}
@@ -197,7 +201,7 @@ func (s *State) partitionForWrite(t *Topic, i uint32) *Partition {
 	}
 	n := *p
 	n.gen = s.gen
-	n.Producers = maps.Clone(p.Producers)
+	n.Producers.chunks = slices.Clone(p.Producers.chunks)
 	t.Partitions.set(int(i), &n)
 	return &n
 }
@@ -240,10 +244,17 @@ func (s *State) promise(recs []Record) {
 	}
 }
 
-// checkStandby checks that a snapshot below LevelStandby has no field of that level.
-func (s *State) checkStandby() error {
+// checkLevel checks that a snapshot has no field of a level above its own.
+func (s *State) checkLevel() error {
 	if s.Level < LevelStandby && (s.Promise != 0 || !s.Sealer.IsZero()) {
 		return fmt.Errorf("promise or sealer at format level %d: %w", s.Level, errWire)
+	}
+	owned := false
+	if s.Level < LevelProducers {
+		s.eachProducer(func(_ ProducerKey, p *Producer) { owned = owned || p.Owner != 0 })
+	}
+	if owned {
+		return fmt.Errorf("owner of a producer at format level %d: %w", s.Level, errWire)
 	}
 	return nil
 }

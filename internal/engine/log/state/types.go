@@ -51,6 +51,9 @@ const (
 	// NextSlot: Within. The slot after this one comes within that time while the leader can store it.
 	// Within Ends, none comes: the leader has ended.
 	NextSlot RecordKind = 16
+	// ProducersForget: Time, Owner. The producers of Owner, or of all if it is 0, whose newest batches
+	// are older than Time are forgotten.
+	ProducersForget RecordKind = 17
 )
 
 // Record is one change of the state other than data; Kind says which fields are set.
@@ -65,6 +68,7 @@ type Record struct {
 	Metadata   string
 	Time       int64 // µs
 	Producer   ProducerBatch
+	Owner      uint32 // OwnerOf; with ProducerAppend 0 if the state knows it from an earlier batch
 	Pack       *PackContent
 	Clean      Compaction
 	Level      uint32
@@ -195,9 +199,8 @@ type Partition struct {
 	Bytes        int64 // sum over Ranges, as Records
 	Records      int64
 	LatestCommit int64 // append time of the newest range, µs; 0 if never written
-	// Producers is the state of idempotent producers by producer ID, bounded over all partitions
-	// (ProducersMax).
-	Producers map[int64]Producer
+	// Producers are the idempotent producers of the partition. A catalog has none here.
+	Producers producerTable
 	// Clean is the offset up to which the partition was compacted, Swept the offset below which no
 	// tombstones remain.
 	Clean, Swept int64
@@ -236,7 +239,7 @@ var kindNames = map[RecordKind]string{
 	TopicTrim: "topic trim", OffsetCommit: "offset commit", OffsetDelete: "offset delete", ProducerAppend: "producer append",
 	PackInstall: "pack install", CompactionDone: "compaction done",
 	FormatLevel: "format level", LossAccepted: "loss accepted", TimeReset: "time reset", AccessChange: "access change",
-	LeaderRun: "leader run", NextSlot: "next slot",
+	LeaderRun: "leader run", NextSlot: "next slot", ProducersForget: "producers forget",
 }
 
 // String names a kind for people.

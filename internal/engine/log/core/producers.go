@@ -1,0 +1,188 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/sebbroker/seb/internal/engine/log/state"
+)
+
+// remembering is how a leader bounds the idempotent producers that the state remembers, from
+// state.LevelProducers on. The records that forget are in the log, so that every broker forgets the
+// same producers (rule R12).
+//
+// An age is measured on the clock of Step while this core leads, and as a difference of log times before
+// that. So a wall clock that is set forward makes no producer old.
+type remembering struct {
+	began    int64     // log time when this core became leader, µs
+	samples  []logTime // of slots that were frozen in the last ProducerExpiration, ascending
+	newest   logTime   // of the newest slot
+	lookAt   int64     // when the producers are next searched for old ones, if there is no place
+	expireAt int64     // when they are next searched for expired ones
+	counts   ProducerCounts
+}
+
+// logTime is the append time of a slot, in µs, and when it was frozen.
+type logTime struct{ at, log int64 }
+
+// ProducerCounts are numbers since the start of a core.
+type ProducerCounts struct {
+	Expired  uint64 // producers that were forgotten because they had appended nothing for long
+	Replaced uint64 // producers that were forgotten for new ones
+	Refused  uint64 // appends of new producers that were refused
+}
+
+// Young is the age up to which a producer is not forgotten for another one: a client may still send its
+// last batch again. A leader that has led for a shorter time forgets no expired one either, because the
+// clocks of earlier leaders may have been wrong.
+const Young = 600 * second
+
+const (
+	// One principal may hold ownersShare times as many producers as there are places left. So a
+	// single one gets most of the table, and each further one still finds a place.
+	ownersShare = 8
+	// replaceShare: 1/replaceShare of a principal's producers is forgotten at once.
+	replaceShare = 8
+	// A search visits all producers.
+	lookEvery    = second
+	expireEvery  = Young
+	samplesEvery = 60 * second
+	samplesMax   = 2000
+)
+
+// ProducersMax is how many producers the state may remember; 0: no limit.
+func (c *Core) ProducersMax() int {
+	if c.cfg.StateMax <= 0 {
+		return 0
+	}
+	return state.ProducersWithin(c.cfg.StateMax)
+}
+
+// ProducerCounts returns what this core has forgotten and refused.
+func (c *Core) ProducerCounts() ProducerCounts { return c.lead.remember.counts }
+
+// rememberProducer sets the owner of the record of an append and, for a producer that the state does
+// not know, makes a place for it.
+func (c *Core) rememberProducer(a *Append, r *state.Record, records []state.Record) ([]state.Record, error) {
+	overlay, principal := c.lead.overlay, ""
+	if overlay.Level < state.LevelProducers {
+		return records, nil
+	}
+	if a.Check != nil {
+		principal = a.Check.Principal
+	}
+	owner := state.OwnerOf(principal)
+	p, known := overlay.Producer(state.ProducerKey{PartitionID: state.PartitionID{Topic: a.Topic, Partition: a.Partition}, ID: a.Producer.ID})
+	if r.Owner = owner; known && p.Owner == owner {
+		r.Owner = 0
+	}
+	if known || overlay.Topic(a.Topic) == nil {
+		return records, nil
+	}
+	for c.noPlace(owner) {
+		forget, ok := c.replaceable(owner)
+		if !ok {
+			c.lead.remember.counts.Refused++
+			return records, c.producersFull(owner)
+		}
+		before := overlay.Producers()
+		records = append(records, c.own(forget))
+		c.lead.remember.counts.Replaced += uint64(before - overlay.Producers())
+	}
+	return records, nil
+}
+
+// noPlace reports whether a principal may not have another producer. An eighth of the places does not
+// depend on how much memory the rest of the state takes.
+func (c *Core) noPlace(owner uint32) bool {
+	most := c.ProducersMax()
+	if most == 0 {
+		return false
+	}
+	own := c.lead.overlay.ProducersHeld(owner) // first, because it counts
+	free := most - c.lead.overlay.Producers()
+	return free <= 0 || own >= ownersShare*free || free < most/8*7 && !c.lead.overlay.FitsProducer()
+}
+
+func (c *Core) producersFull(owner uint32) error {
+	return &state.ProducersFullError{Own: c.lead.overlay.ProducersHeld(owner), Known: c.lead.overlay.Producers(), Max: c.ProducersMax()}
+}
+
+// RefusesProducer returns the error with which a new producer of a principal would be refused now, on
+// the clock of Step, or nil. If the answer takes a search, it is nil.
+func (c *Core) RefusesProducer(principal string, now int64) error {
+	owner := state.OwnerOf(principal)
+	if c.role != RoleLeader || c.lead.overlay.Level < state.LevelProducers || now >= c.lead.remember.lookAt || !c.noPlace(owner) {
+		return nil
+	}
+	return c.producersFull(owner)
+}
+
+// replaceable returns the record that forgets producers for a new one of a principal: the oldest of
+// the principal that holds most, if it holds at least as many as this one. Those of before
+// state.LevelProducers have no owner, and may always be replaced.
+func (c *Core) replaceable(owner uint32) (state.Record, bool) {
+	m, overlay := &c.lead.remember, c.lead.overlay
+	if c.now < m.lookAt {
+		return state.Record{}, false
+	}
+	before := c.logTimeBefore(Young)
+	ages := overlay.ProducerAges(before)
+	victim, most := uint32(0), 0
+	for of := range ages.Times { //tidy:unordered the largest, then the smallest number
+		if n := overlay.ProducersHeld(of); n > most || n == most && of < victim {
+			victim, most = of, n
+		}
+	}
+	times, n := ages.Times[victim], most/replaceShare
+	found := most > 0 && (victim == 0 || most >= overlay.ProducersHeld(owner))
+	if !found || len(times) <= n { // few: the next search will not find more soon
+		m.lookAt = c.now + max(int64(lookEvery), 1000*(ages.Oldest-before))
+	}
+	if !found {
+		return state.Record{}, false
+	}
+	slices.Sort(times)
+	return state.Record{Kind: state.ProducersForget, Time: times[min(len(times)-1, n)] + 1, Owner: victim}, true
+}
+
+// expireProducers forgets the producers that have expired, if it is time to look.
+func (c *Core) expireProducers(records []state.Record) []state.Record {
+	m, overlay := &c.lead.remember, c.lead.overlay
+	if overlay.Level < state.LevelProducers || c.now < max(m.expireAt, c.lead.since+int64(Young)) {
+		return records
+	}
+	m.expireAt = c.now + int64(expireEvery)
+	before := c.logTimeBefore(c.cfg.ProducerExpiration)
+	if len(overlay.ProducerAges(before).Times) == 0 {
+		return records
+	}
+	n := overlay.Producers()
+	records = append(records, c.own(state.Record{Kind: state.ProducersForget, Time: before}))
+	m.counts.Expired += uint64(n - overlay.Producers())
+	return records
+}
+
+// noteLogTime notes the append time of the slot that is being frozen.
+func (c *Core) noteLogTime(slotTime int64) {
+	m := &c.lead.remember
+	every := int64(max(samplesEvery, c.cfg.ProducerExpiration/samplesMax))
+	if n := len(m.samples); n == 0 || c.now-m.samples[n-1].at >= every {
+		m.samples = append(m.samples, m.newest)
+	}
+	for len(m.samples) > 1 && c.since(m.samples[1].at, c.cfg.ProducerExpiration) {
+		m.samples = m.samples[1:]
+	}
+	m.newest = logTime{c.now, slotTime}
+}
+
+// logTimeBefore returns a log time, in µs, such that all slots before it are at least this old.
+func (c *Core) logTimeBefore(age Duration) int64 {
+	m := &c.lead.remember
+	before := m.began - max(0, int64(age)-(c.now-c.lead.since))/1000
+	for _, s := range append(m.samples, m.newest) {
+		if c.since(s.at, age) {
+			before = max(before, s.log+1)
+		}
+	}
+	return before
+}
