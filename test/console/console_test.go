@@ -186,7 +186,11 @@ func TestPages(t *testing.T) {
 	}
 	program, env := must.Get2(Browser(t.Context()))(t)
 	port := must.Get(testenv.FreePort())(t)
-	b := testenv.ServeInterop(t, "--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1", "--http-host", "seb.example")
+	args := []string{"--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1", "--http-host", "seb.example"}
+	if *only == "lists-many" {
+		args = append(args, "--memory-limit", "1GiB") // for the state
+	}
+	b := testenv.ServeInterop(t, args...)
 	cases := "smoke"
 	if *all {
 		cases = *only

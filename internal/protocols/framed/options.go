@@ -72,7 +72,7 @@ type Admission struct {
 	// skipped. r is the request after its length.
 	Scan func(r io.Reader) (Finish, error)
 	// Look, if not nil, sees the start of a request over 64 KiB before memory is reserved for it: its
-	// first bytes, up to 4 KiB with the length. It may return a Scan.
+	// first bytes, as many as the reader of a connection holds. It may return a Scan.
 	Look func(start []byte) (scan func(r io.Reader) (Finish, error))
 	// Last, if not nil, answers the request, which is not read. Then the connection ends.
 	Last Finish

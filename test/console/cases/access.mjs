@@ -66,10 +66,10 @@ async function rules(t, id) {
   await page.getByLabel("Pattern", { exact: true }).fill(hostile);
   await page.getByLabel("Resource").first().selectOption("group");
   await page.getByRole("button", { name: "Add" }).click();
-  await page.getByLabel("Principal contains").fill(id);
+  await page.getByLabel("Principal or pattern contains").fill(id);
   const rule = page.getByRole("row", { name: `${id} may read group ${hostile}` });
   await rule.waitFor();
-  t.equal(new URL(page.url()).hash, `#/access/rules?principal=${id}`, "the filter is in the address");
+  t.equal(new URL(page.url()).hash, `#/access/rules?find=${id}`, "the filter is in the address");
   t.equal((await t.api("GET", `/acls?principal=${id}`)).json.rules.length, await page.getByRole("row").count() - 1, "rules of the token");
   t.equal(await page.locator("main img").count(), 0, "images in the page");
   await t.axe("rules");
@@ -79,6 +79,32 @@ async function rules(t, id) {
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
   await rule.waitFor({ state: "detached" });
   t.equal((await t.api("GET", `/acls?principal=${id}`)).json.rules.map(r => r.operation), ["write"], "rules after the removal");
+  await pages(t, id);
+}
+
+/** pages: a long list comes in pages, which have all of it. Its search looks at all pages. */
+async function pages(t, id) {
+  const { page } = t, rules = Array.from({ length: 250 }, (_, i) => ({ principal: id, resource: "topic", pattern: `page-${1000 + i}`, operation: "read" }));
+  await t.api("POST", "/acls", { rules });
+  await t.open("#/access/rules");
+  const search = page.getByLabel("Principal or pattern contains"), seen = [];
+  await search.fill("PAGE-");
+  const rows = () => page.getByRole("table", { name: "Rules" }).locator("tbody tr td:first-child").allTextContents();
+  for (const last of ["page-1099", "page-1199", "page-1249"]) {
+    await page.getByText(`${id} may read topic ${last}`, { exact: true }).waitFor();
+    seen.push(...(await rows()).map(r => r.match(/page-\d+/)[0]));
+    if (last !== "page-1249") await page.getByRole("link", { name: "Next page" }).click();
+  }
+  t.equal(seen, rules.map(r => r.pattern), "the rules of all pages");
+  t.equal(await page.getByRole("link", { name: "Next page" }).count(), 0, "a page after the last");
+  await page.getByText("50 rules on this page").waitFor();
+  await t.axe("the last page");
+  await search.fill("page-1123");
+  await page.getByText("1 rule", { exact: true }).waitFor();
+  await search.fill("page-0");
+  await page.getByText("No rule has this in its name.").waitFor();
+  t.equal(await search.evaluate(e => e === document.activeElement), true, "the focus stays in the search");
+  await t.api("DELETE", `/acls?principal=${id}&operation=read`);
 }
 
 async function quotas(t, id) {

@@ -1,6 +1,7 @@
 // What the broker says about itself.
 
-import { call, parse, send, type Int } from "./api";
+import { call, parse, send, type Int, type Query } from "./api";
+import { everything } from "./list";
 
 /** Status is the answer to GET /status. */
 export interface Status {
@@ -21,15 +22,17 @@ export function getStats(window: string, signal: AbortSignal): Promise<Stats> { 
 /** Group is a consumer group with its members. lag is a number of records. */
 export interface Group { group: string; lag: Int; members?: unknown[]; offsets: { committed_at: string; topic: string; partition: number; offset: Int; lag: Int }[] }
 
-/** getGroups loads all groups. at is the broker's clock: that of the browser may be wrong. */
-export async function getGroups(signal: AbortSignal): Promise<{ groups: Group[]; at: number }> {
-  const answer = await send("GET", "/groups", { query: { members: true }, signal });
-  return { groups: parse(await answer.text()).groups, at: Date.parse(answer.headers.get("Date") ?? "") || Date.now() };
+/** getGroups loads groups with their members, if the broker knows them. at is the broker's clock: that of the browser may be wrong. */
+export async function getGroups<T = { groups: Group[]; next?: string }>(query: Query, signal: AbortSignal): Promise<T & { at: number }> {
+  const get = (members?: boolean) => send("GET", "/groups", { query: { ...query, members }, signal });
+  const answer = await get(true).catch(e => {
+    if (e.code !== "read_only") throw e;
+    return get();
+  });
+  return { ...parse(await answer.text()), at: Date.parse(answer.headers.get("Date") ?? "") || Date.now() };
 }
 
 /** Trigger is a trigger with the counts of its firings. */
 export interface Trigger { id: string; blocked?: string; firings?: { states: Record<string, number> } }
 
-export async function getTriggers(signal: AbortSignal): Promise<Trigger[]> {
-  return (await call<{ triggers: Trigger[] }>("GET", "/triggers", { query: { counts: true }, signal })).triggers;
-}
+export function getTriggers(signal: AbortSignal): Promise<Trigger[]> { return everything("/triggers", "triggers", { counts: true }, signal); }

@@ -4,8 +4,9 @@ import { useState } from "preact/hooks";
 import { at, call, type Int } from "../../lib/api";
 import { principal, whole } from "../../lib/check";
 import { bytes, count } from "../../lib/format";
-import { useAction, useGet } from "../../lib/load";
-import { Act, announce, Button, Card, Failure, Got, Table, Text } from "../../lib/parts";
+import { List, useList, type Paged } from "../../lib/list";
+import { useAction } from "../../lib/load";
+import { Act, announce, Button, Card, Failure, Table, Text } from "../../lib/parts";
 import { mayChange } from "./index";
 
 /** Quota is the limits of a principal per second (api.Quota). */
@@ -25,13 +26,13 @@ function amount(text: string): number {
 
 /** Quotas lists quotas, and sets and removes them. */
 export function Quotas() {
-  const list = useGet<{ quotas: Quota[] }>("/quotas", {}, 30_000);
+  const list = useList<Paged<"quotas", Quota>>("/quotas", {}, 30_000);
   const [edited, edit] = useState<Quota>(), [gone, setGone] = useState<string>(), change = mayChange("alter-configs");
   return <>
     {change && <SetQuota key={edited?.principal ?? ""} quota={edited} onSet={() => { edit(undefined); list.reload(); }} />}
     <Card title="Quotas">
-      <Got of={list}>{({ quotas }) =>
-        <Table caption="Quotas" rows={quotas} empty="There are no quotas: each client may use what the broker has." keyOf={q => q.principal} columns={[
+      <List of={list} rows={list.data?.quotas} label="Name contains" noun="quota" none="There are no quotas: each client may use what the broker has.">{rows =>
+        <Table caption="Quotas" rows={rows} keyOf={q => q.principal} columns={[
           { name: "Principal", cell: q => q.principal === "*" ? "everyone without a quota of their own" : <bdi>{q.principal}</bdi> },
           { name: "Sent to the broker", num: true, cell: q => q.produce_bytes ? bytes(q.produce_bytes) + "/s" : "no limit" },
           { name: "Read from the broker", num: true, cell: q => q.fetch_bytes ? bytes(q.fetch_bytes) + "/s" : "no limit" },
@@ -39,7 +40,7 @@ export function Quotas() {
           ...(change ? [{ name: "Action", cell: (q: Quota) => <>
             <Button kind="quiet" onClick={() => { edit(q); scrollTo(0, 0); }}>Change<span class="unseen"> the quota of {q.principal}</span></Button>
             <Button kind="quiet" onClick={() => setGone(q.principal)}>Remove<span class="unseen"> the quota of {q.principal}</span></Button></> }] : []),
-        ]} />}</Got>
+        ]} />}</List>
     </Card>
     {gone && <RemoveQuota id={gone} onClose={() => setGone(undefined)} onRemoved={list.reload} />}
   </>;

@@ -3,9 +3,9 @@
 import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
 import { principal as principalName } from "../../lib/check";
-import { plural } from "../../lib/format";
-import { useAction, useGet } from "../../lib/load";
-import { Act, announce, Button, Card, Chip, Choice, Empty, Failure, Got, Note, Table, Text } from "../../lib/parts";
+import { List, useList, type Paged } from "../../lib/list";
+import { useAction } from "../../lib/load";
+import { Act, announce, Button, Card, Chip, Choice, Failure, Note, Table, Text } from "../../lib/parts";
 import { choose, route } from "../../lib/route";
 import { mayChange } from "./index";
 import { RuleFields } from "./fields";
@@ -13,28 +13,24 @@ import { operationsOf, ruleKey, type Rule, sentence } from "./words";
 
 /** Rules lists rules, and adds and removes them. */
 export function Rules() {
-  const list = useGet<{ rules: Rule[] }>("/acls", {}, 30_000);
   const [gone, setGone] = useState<Rule>();
-  const { principal = "", pattern = "", resource = "", effect = "" } = route.value.query;
-  const rules = list.data?.rules.filter(r => r.principal.includes(principal) && r.pattern.includes(pattern) && (!resource || r.resource === resource) && (!effect || (effect === "deny") === !!r.deny));
+  const { resource = "", effect = "" } = route.value.query;
+  const list = useList<Paged<"rules", Rule>>("/acls", { resource, deny: effect && effect === "deny" }, 30_000);
   return <>
     {mayChange() && <AddRule onAdded={list.reload} />}
     <Card title="Rules">
-      <div class="row">
-        <Text label="Principal contains" value={principal} onValue={v => choose({ principal: v })} />
-        <Text label="Pattern contains" value={pattern} onValue={v => choose({ pattern: v })} />
-        <Choice label="Resource" value={resource} onValue={v => choose({ resource: v })} options={[["", "all"], ...Object.keys(operationsOf).map(r => [r, r] as const)]} />
-        <Choice label="Effect" value={effect} onValue={v => choose({ effect: v })} options={[["", "all"], ["allow", "may"], ["deny", "must not"]]} />
-      </div>
-      <Got of={list}>{({ rules: all }) => !rules!.length ? <Empty>{all.length ? "No rule matches the filters." : "There are no rules: only the root key has rights."}</Empty> : <>
-        <p class="more">{rules!.length === all.length ? plural(all.length, "rule") : `${plural(rules!.length, "rule")} of ${all.length}`}. A denial overrides every permission.</p>
-        <Table caption="Rules" rows={rules!} keyOf={ruleKey} columns={[
+      <List of={list} rows={list.data?.rules} label="Principal or pattern contains" noun="rule" choices={<>
+        <Choice label="Resource" value={resource} onValue={v => choose({ resource: v, after: undefined })} options={[["", "all"], ...Object.keys(operationsOf).map(r => [r, r] as const)]} />
+        <Choice label="Effect" value={effect} onValue={v => choose({ effect: v, after: undefined })} options={[["", "all"], ["allow", "may"], ["deny", "must not"]]} />
+      </>} none={resource || effect ? "No rule matches the filters." : "There are no rules: only the root key has rights."}>{rows => <>
+        <p class="more">A denial overrides every permission.</p>
+        <Table caption="Rules" rows={rows} keyOf={ruleKey} columns={[
           { name: "Rule", wide: true, cell: r => <>{r.deny && <><Chip kind="bad">denial</Chip> </>}<bdi>{sentence(r)}</bdi></> },
           { name: "Resource", cell: r => r.resource },
           { name: "Operation", cell: r => r.operation },
           ...(mayChange() ? [{ name: "Action", cell: (r: Rule) => <Button kind="quiet" onClick={() => setGone(r)}>Remove<span class="unseen"> the rule: {sentence(r)}</span></Button> }] : []),
         ]} />
-      </>}</Got>
+      </>}</List>
     </Card>
     {gone && <RemoveRule rule={gone} onClose={() => setGone(undefined)} onRemoved={list.reload} />}
   </>;

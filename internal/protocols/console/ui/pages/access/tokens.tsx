@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { at, call, now } from "../../lib/api";
 import { fromNow } from "../../lib/format";
+import { List, useList, type Paged } from "../../lib/list";
 import { useGet } from "../../lib/load";
 import { Act, Ago, Button, Card, Chip, Choice, Copied, Facts, Got, Note, Page, Table, When } from "../../lib/parts";
 import { go, to } from "../../lib/route";
@@ -38,16 +39,16 @@ function isOwn(id: string): boolean { return id === session.value!.principal; }
 
 /** Tokens lists the tokens that the session may see. */
 export function Tokens() {
-  const list = useGet<{ tokens: Token[] }>("/tokens", {}, 30_000);
+  const list = useList<Paged<"tokens", Token>>("/tokens", {}, 30_000);
   return <Card title="Tokens and users" actions={mayChange() && <a class="button" href={to("access", "new")}>Create a token</a>}>
-    <Got of={list}>{({ tokens }) =>
-      <Table caption="Tokens and users" rows={tokens} empty={<NoTokens />} keyOf={t => t.id} columns={[
+    <List of={list} rows={list.data?.tokens} label="Name contains" noun="token" none={<NoTokens />}>{rows =>
+      <Table caption="Tokens and users" rows={rows} keyOf={t => t.id} columns={[
         { name: "Name", wide: true, cell: t => <><a href={to("access", "tokens", t.id)}><bdi>{t.id}</bdi></a>{isOwn(t.id) && <> <Chip>this session</Chip></>}</> },
         { name: "May", wide: true, cell: t => <bdi>{summary(t.rules, session.value!.events_topic)}</bdi> },
         { name: "State", cell: t => <State t={t} /> },
         { name: "Last use", cell: t => <Ago t={t.last_used_at} none="never" /> },
         { name: "Created", cell: t => <><Ago t={t.created_at} /> by <bdi>{t.issuer === "seb" ? "the root key" : t.issuer}</bdi></> },
-      ]} />}</Got>
+      ]} />}</List>
     {!may("describe", "cluster") && list.data && <p class="more">Other tokens are not shown: this session has no right to see them.</p>}
   </Card>;
 }
@@ -81,7 +82,7 @@ export function TokenPage({ id }: { id: string }) {
       <Validity t={t} />
       <Card title={`${id} may`}>
         {t.rules.length ? <ul>{t.rules.map(r => <li key={ruleKey(r)}>{r.deny && <b>not </b>}<bdi>{deed(r)}</bdi></li>)}</ul> : <p>Nothing. Rules for everyone may give it rights.</p>}
-        {may("describe", "cluster") && <p><a href={to("access", "rules", { principal: id })}>Its rules</a></p>}
+        {may("describe", "cluster") && <p><a href={to("access", "rules", { principal: id, find: id })}>Its rules</a></p>}
       </Card>
       {asked === "rotate" && <Rotate id={id} onClose={() => ask("")} onMade={m => { ask(""); setMade(m); token.reload(); }} />}
       {asked === "revoke" && <Revoke t={t} onClose={() => ask("")} />}

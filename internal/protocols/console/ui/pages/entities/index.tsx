@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { at, call, parse, type Problem } from "../../lib/api";
+import { everything } from "../../lib/list";
 import { useGet, useLoad, type Loaded } from "../../lib/load";
 import { ActButton, Button, Card, Chip, Empty, Failure, Got, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
 import { keysOf, place, type Rec } from "../../lib/records";
@@ -64,7 +65,7 @@ function One({ entity }: { entity: string }) {
   }, [topic]);
   const known = useGet<{ triggers: EntityTrigger[]; next: string | null }>(triggersToo && at`/entities/${entity}`, { limit: 100 });
   const firings = useGet<Firings>(triggersToo && "/firings", { entity, order: "newest", limit: 100 });
-  const all = useGet<{ triggers: Trigger[] }>(triggersToo && "/triggers"), why = useExplanation(triggersToo ? route.value.query.why : undefined, entity);
+  const all = useLoad(async signal => triggersToo ? everything<Trigger>("/triggers", "triggers", {}, signal) : undefined, []), why = useExplanation(triggersToo ? route.value.query.why : undefined, entity);
   const reload = () => [events, known, firings, all, why].forEach(l => l.reload());
   const own = known.data?.triggers.filter(t => t.topic === topic) ?? [];
   return <Page title={entity} lead={<><a href={to("entities", { topic: route.value.query.topic })}>Entities</a> of the topic <a href={to("topics", topic)}><bdi>{topic}</bdi></a></>} actions={<>
@@ -77,7 +78,7 @@ function One({ entity }: { entity: string }) {
     {!triggersToo && <Note>Your key has no right to read triggers, so what they know is not shown.</Note>}
     {(events.data || known.data) && !(events.loading || known.loading || firings.loading) &&
       <Drawing events={events.data?.rows ?? []} triggers={own} firings={firings.data?.firings ?? []} />}
-    {known.data && all.data && <Known known={known.data.triggers} all={all.data.triggers} entity={entity} topic={topic} why={why} />}
+    {known.data && all.data && <Known known={known.data.triggers} all={all.data} entity={entity} topic={topic} why={why} />}
     {!!firings.data?.firings.length && <Card title="Firings"><FiringsTable caption="Firings of this entity" rows={firings.data.firings} trigger /></Card>}
     {events.data ? <EventList events={events.data.rows} more={events.data.more} topic={topic} entity={entity} /> : events.loading && <Loading />}
   </Page>;

@@ -2,10 +2,12 @@
 
 import { call, type Int, Problem } from "../../lib/api";
 import { count, plural } from "../../lib/format";
+import { List, useList, type Paged } from "../../lib/list";
 import { useLoad } from "../../lib/load";
-import { ActButton, Card, Chip, Empty, Failure, Got, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
-import { choose, go, route, to } from "../../lib/route";
+import { ActButton, Card, Chip, Empty, Failure, Loading, Note, Page, Table, When } from "../../lib/parts";
+import { go, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
+import { getGroups } from "../../lib/status";
 import { Reset } from "./reset";
 
 /** Offset is the committed offset of a group in one partition. */
@@ -17,20 +19,10 @@ export interface Group {
   members?: { member: string; instance?: string; client_id: string; host: string; assigned: { topic: string; partitions: number[] }[] }[];
 }
 
-/** load gets one group or the list, with members if the broker knows them. */
-async function load<T>(signal: AbortSignal, group?: string): Promise<T> {
-  try {
-    return await call<T>("GET", "/groups", { query: { group, members: true }, signal });
-  } catch (e) {
-    if (!(e instanceof Problem) || e.code !== "read_only") throw e;
-    return call<T>("GET", "/groups", { query: { group }, signal });
-  }
-}
-
 /** loadGroup gets a group; undefined: it has neither offsets nor members. */
 export async function loadGroup(name: string, signal: AbortSignal): Promise<Group | undefined> {
   try {
-    return await load<Group>(signal, name);
+    return await getGroups<Group>({ group: name }, signal);
   } catch (e) {
     if (e instanceof Problem && e.code === "unknown_group") return undefined;
     throw e;
@@ -38,7 +30,7 @@ export async function loadGroup(name: string, signal: AbortSignal): Promise<Grou
 }
 
 export function Groups({ path: [name, part] }: { path: string[] }) {
-  return name === undefined ? <List /> : part === "reset" ? <Reset key={name} name={name} /> : <One key={name} name={name} />;
+  return name === undefined ? <All /> : part === "reset" ? <Reset key={name} name={name} /> : <One key={name} name={name} />;
 }
 
 const states: Record<string, [string, "" | "good" | "warn"]> = {
@@ -53,20 +45,17 @@ function State({ of }: { of: Group }) {
 
 const topicsOf = (g: Group) => [...new Set(g.offsets.map(o => o.topic))];
 
-function List() {
-  const groups = useLoad(signal => load<{ groups: Group[] }>(signal), [], 5000), name = route.value.query.name ?? "";
-  const rows = groups.data?.groups.filter(g => g.group.includes(name)).sort((a, b) => a.lag < b.lag ? 1 : a.lag > b.lag ? -1 : 0) ?? [];
+function All() {
+  const list = useList("/groups", { order: "lag" }, 5000, getGroups<Paged<"groups", Group>>);
   return <Page title="Groups" lead="Consumers that share their work and keep their position in the broker. The one with the most records left to read is first.">
-    <Got of={groups}>{all => <>
-      {(name || all.groups.length > 9) && <Text label="Name contains" value={name} onValue={v => choose({ name: v })} />}
-      {rows.length ? <Card title={plural(rows.length, "group")}><Table caption="Groups" rows={rows} keyOf={g => g.group} columns={[
+    <List of={list} rows={list.data?.groups} label="Name contains" noun="group" none="No group has committed an offset yet. A Kafka consumer with a group.id makes one, and so does seb consume --group.">{rows =>
+      <div class="card"><Table caption="Groups" rows={rows} keyOf={g => g.group} columns={[
         { name: "Group", cell: g => <a href={to("groups", g.group)}><bdi>{g.group}</bdi></a> },
         { name: "State", cell: g => <State of={g} /> },
         { name: "Members", cell: g => count(g.members?.length), num: true },
         { name: "Topics", cell: g => topicsOf(g).join(", ") || "none", wide: true },
         { name: "Lag", cell: g => count(g.lag), num: true },
-      ]} /></Card> : <Empty>{name ? "No group has this in its name." : "No group has committed an offset yet. A Kafka consumer with a group.id makes one, and so does seb consume --group."}</Empty>}
-    </>}</Got>
+      ]} /></div>}</List>
   </Page>;
 }
 

@@ -22,9 +22,9 @@ export function Overview() {
 
 function State() {
   const status = useLoad(getStatus, [], 5000), s = status.data;
-  // All groups are many bytes, so they are loaded only if one is behind.
+  // Groups are loaded only if one is behind.
   const late = may("describe", "group") && Number(s?.lag.group?.records ?? 0) >= farBehind;
-  const groups = useLoad(async signal => late ? getGroups(signal) : undefined, [late], 30_000);
+  const groups = useLoad(async signal => late ? getGroups({ order: "lag", limit: 100 }, signal) : undefined, [late], 30_000);
   const triggers = useLoad(async signal => may("read", "trigger") ? getTriggers(signal) : undefined, [], 30_000);
   // The start of an empty broker stays until another page is opened, also after its first record.
   const [start, showStart] = useState<boolean>();
