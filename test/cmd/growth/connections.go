@@ -94,6 +94,14 @@ func (c *crowd) got(before *bool, n int) {
 	}
 }
 
+// wait returns the number of records that the clients have, at the latest after ten seconds.
+func (c *crowd) wait(ctx context.Context, want int) int {
+	for end := time.Now().Add(10 * time.Second); c.records.Load() < int64(want) && time.Now().Before(end) && ctx.Err() == nil; {
+		pause(ctx, 50*time.Millisecond)
+	}
+	return int(c.records.Load())
+}
+
 // consume follows the topic with franz-go.
 func (c *crowd) consume(ctx context.Context) {
 	k, err := c.b.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().AtEnd()}}))
@@ -176,10 +184,7 @@ func (o *options) connections(ctx context.Context, b *broker, to *result, n int,
 		}
 		pause(ctx, 500*time.Millisecond)
 	}
-	for end := time.Now().Add(10 * time.Second); c.records.Load() < int64(n*stored) && time.Now().Before(end) && ctx.Err() == nil; {
-		pause(ctx, 50*time.Millisecond)
-	}
-	delivered := int(c.records.Load())
+	delivered := c.wait(ctx, n*stored)
 	if delivered > 0 {
 		to.each("CPU µs per delivery", b.cpu()-cpu, delivered)
 	}
@@ -228,8 +233,8 @@ func list(faults map[string]int) string {
 	return s.String()
 }
 
-// readers measures a producer of ten records a second, and new connections of an operator, beside n
-// event streams.
+// readers measures a producer, which sends one record after the other, at most ten a second, and new
+// connections of an operator, beside n event streams.
 func (o *options) readers(ctx context.Context, b *broker, to *result, n int) error {
 	if err := b.newTopic(ctx, 1); err != nil {
 		return err
@@ -260,7 +265,7 @@ func (o *options) readers(ctx context.Context, b *broker, to *result, n int) err
 		}
 	}
 	to.text("producer", "%d of %d stored%s", len(times), i, list(faults))
-	to.text("delivered", "%d of %d", c.records.Load(), n*len(times))
+	to.text("delivered", "%d of %d", c.wait(ctx, n*len(times)), n*len(times))
 	to.quantiles("acknowledged p50 / p99 / max s", times)
 	to.text("operator", "%d of %d refused", denied, visits)
 	to.number("refused connections", "%.0f", b.metric(ctx, refusedMetric))
