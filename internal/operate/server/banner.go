@@ -177,12 +177,17 @@ const (
 // newLimits returns the limit of the connections of all listeners, from memory and from the system's
 // limit of open files.
 func (s *Server) newLimits() *connlimit.Limiter {
-	limit := s.node.Budget().Class(budget.Connections).Limit()
-	o := connlimit.Options{Bytes: limit - limit/overShare, Logger: s.log}
+	o := connlimit.Options{Bytes: connectionsMemory(s.node.Budget()), Logger: s.log}
 	if files := openFiles(); files > 0 {
 		o.Files = max(files-ownFiles, files/4, 1)
 	}
 	return connlimit.New(o)
+}
+
+// connectionsMemory returns the limit of the memory of all connections.
+func connectionsMemory(b *budget.Budget) int64 {
+	limit := b.Class(budget.Connections).Limit()
+	return limit - limit/overShare
 }
 
 // logLimits logs the number of connections of each listener that fits without those of others.

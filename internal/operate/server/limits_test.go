@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/protocols/connlimit"
 	"github.com/sebbroker/seb/internal/triggers/delivery"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -73,6 +74,9 @@ func (p *limitsPage) bytes(name string) string { return sizeText(p.constant(name
 // time formats a duration with the largest unit that divides it.
 func (p *limitsPage) time(name string) string {
 	d := time.Duration(p.constant(name))
+	if d == time.Hour {
+		return "1 hour"
+	}
 	for _, u := range []struct {
 		of   time.Duration
 		name string
@@ -114,6 +118,13 @@ func (p *limitsPage) memory(name string) string {
 			cell = items("RangeMemory")
 		case "producers":
 			cell = rounded(int64(state.ProducersWithin(of(budget.State))))
+		case "http", "polls", "streams":
+			waiting := map[string]string{"polls": "PollBytes", "streams": "StreamBytes"}[name]
+			cell = thousands(p.open(limit, "protocols/httpapi/httpconn.", "IdleBytes", waiting))
+		case "kafka":
+			cell = thousands(p.open(limit, "protocols/framed.", "linkBytes", ""))
+		case "fetches":
+			cell = thousands(p.open(limit, "protocols/framed.", "linkBytes", "linkBytes"))
 		case "member":
 			cell = sizeText(of(budget.Groups) / p.constant("engine/group/coordinator.memberShare"))
 		case "triggers":
@@ -145,6 +156,25 @@ func (p *limitsPage) memory(name string) string {
 		cells = append(cells, cell)
 	}
 	return strings.Join(cells, " | ")
+}
+
+// open returns how many connections of one listener fit, or of readers if waiting is not "". Both are
+// constants of a package: the memory of a connection, and of one that waits.
+func (p *limitsPage) open(limit int64, pkg, idle, waiting string) (n int64) {
+	never := func(time.Time) bool { return false }
+	l := connlimit.New(connlimit.Options{Bytes: connectionsMemory(budget.New(limit))})
+	listener := l.Listen(connlimit.ListenerOptions{Name: "test", Bytes: p.constant(pkg + idle), Evict: never})
+	var reader int64
+	if waiting != "" {
+		reader = p.constant(pkg + waiting)
+	}
+	for {
+		s := listener.Take()
+		if s == nil || reader > 0 && !s.Read(reader) {
+			return n
+		}
+		n++
+	}
 }
 
 // sizeText formats bytes: exactly if a unit divides them or they are few, else rounded down.
