@@ -192,7 +192,9 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter(err))
 	}
+	drop := a.pace.Overtake(w, r)
 	a.write(w, p.Status, body)
+	drop()
 }
 
 // brokersFault reports whether to log a problem, because the broker or its store caused it. If

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -111,6 +112,22 @@ func TestNeverFitsIs413(t *testing.T) {
 	}
 	release()
 	s.mustPost("topic-name=small", api.RecordBatch, string(fits))
+}
+
+// TestRefusedBodyIsDropped: a client that sends a whole body before it reads the answer gets the answer.
+func TestRefusedBodyIsDropped(t *testing.T) {
+	s := start(t)
+	s.must(201, s.send("PUT", "/topic?topic-name=small", `{"settings":{"max-batch-bytes":1000}}`), nil)
+	body := strings.Repeat("x", 16<<20)
+	for path, want := range map[string]int{"/records?topic-name=small": 413, "/records?topic-name=small&partition=1": 404, "/records": 400} {
+		conn := must.Get(net.Dial("tcp", s.addr))(t)
+		must.Get(fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nAccept: */*\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+			path, canary, api.OctetStream, len(body), body))(t)
+		resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+		text := must.Get(io.ReadAll(resp.Body))(t)
+		check.Equalf(t, resp.StatusCode, want, "%s: %s", path, text)
+		check.NoError(t, conn.Close())
+	}
 }
 
 // TestNeverFitsAtOnce: a body that can never be stored is refused when its declared length or its first

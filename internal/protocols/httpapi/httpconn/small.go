@@ -44,6 +44,35 @@ func Small(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) 
 	return body, nil
 }
 
+const (
+	// postMax is the length up to which net/http reads a body before it sends the answer.
+	postMax = 256 << 10
+	// dropMax bounds the bytes of a refused body that are read.
+	dropMax = 64 << 20
+)
+
+// Overtake lets the answer to a request be sent before its body is read. Call it before the answer is
+// written. drop reads the body then, because many clients send all of it before they read the answer:
+// if the connection were closed at once, they would see an error of the network, and send it again.
+func (p ProgressTimeout) Overtake(w http.ResponseWriter, r *http.Request) (drop func()) {
+	c := http.NewResponseController(w)
+	if r.ContentLength >= 0 && r.ContentLength <= postMax || r.Header.Get("Expect") != "" || w.Header().Get("Connection") != "" || c.EnableFullDuplex() != nil {
+		return func() {}
+	}
+	w.Header().Set("Connection", "close") // else the next request may arrive before drop ends
+	return func() {
+		slot := SlotOf(r.Context())
+		slot.BeginRead()
+		defer slot.EndRead()
+		body, err := &counted{r.Body, slot}, c.Flush()
+		for n := 0; n < dropMax && err == nil; n += StepBytes {
+			p.ExtendRead(w)
+			_, err = io.CopyN(io.Discard, body, StepBytes)
+		}
+		ClearRead(w)
+	}
+}
+
 // counted reports the bytes it reads to the connection's slot.
 type counted struct {
 	r    io.Reader
