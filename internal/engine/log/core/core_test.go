@@ -312,6 +312,11 @@ func TestLaterLayoutIsNotCorruption(t *testing.T) {
 // BenchmarkFlush freezes 100 appends per slot over 20 partitions. 1,000 flushes a second should
 // take at most a fifth of a core.
 func BenchmarkFlush(b *testing.B) {
+	b.Run("plain", func(b *testing.B) { flush(b, false) })
+	b.Run("idempotent", func(b *testing.B) { flush(b, true) })
+}
+
+func flush(b *testing.B, idempotent bool) {
 	bb := leader(&testing.T{}, core.Config{})
 	var ops []core.Op
 	for i := range 10 {
@@ -321,11 +326,12 @@ func BenchmarkFlush(b *testing.B) {
 	bb.settle()
 	var fx core.Effects
 	b.ReportAllocs()
-	for b.Loop() {
+	for n := int32(0); b.Loop(); n++ {
 		appends := make([]core.Append, 100)
 		for i := range appends {
 			appends[i] = one(-1)
 			appends[i].Topic, appends[i].Partition = record.ID{1, byte(i % 10)}, uint32(i%2)
+			appends[i].Idempotent, appends[i].Producer = idempotent, state.ProducerBatch{ID: int64(i / 20), Sequence: n, Span: 1}
 		}
 		fx.Reset()
 		bb.now++

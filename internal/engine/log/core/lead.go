@@ -263,17 +263,19 @@ func (c *Core) checkAppend(a *Append, records []state.Record) (_ []state.Record,
 			return records, err
 		}
 	}
-	producer := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Producer: a.Producer}
+	var owner uint32
 	if a.Idempotent {
-		if records, err = c.rememberProducer(a, &producer, records); err != nil {
+		if owner, records, err = c.rememberProducer(a, records); err != nil {
 			return records, err
 		}
 	}
 	if a.Base, err = overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); err != nil {
 		return records, err
 	}
-	if producer.Offset = a.Base; a.Idempotent {
-		records = append(records, c.own(producer))
+	if a.Idempotent {
+		records = append(records, c.own(state.Record{
+			Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer, Owner: owner,
+		}))
 	}
 	return records, nil
 }

@@ -60,35 +60,32 @@ func (c *Core) ProducersMax() int {
 // ProducerCounts returns what this core has forgotten and refused.
 func (c *Core) ProducerCounts() ProducerCounts { return c.lead.remember.counts }
 
-// rememberProducer sets the owner of the record of an append and, for a producer that the state does
-// not know, makes a place for it.
-func (c *Core) rememberProducer(a *Append, r *state.Record, records []state.Record) ([]state.Record, error) {
+// rememberProducer makes a place for the producer of an append that the state does not know. It returns
+// the owner that the record of the append names.
+func (c *Core) rememberProducer(a *Append, records []state.Record) (owner uint32, _ []state.Record, err error) {
 	overlay, principal := c.lead.overlay, ""
-	if overlay.Level < state.LevelProducers {
-		return records, nil
+	if overlay.Level < state.LevelProducers || overlay.Topic(a.Topic) == nil {
+		return 0, records, nil
 	}
 	if a.Check != nil {
 		principal = a.Check.Principal
 	}
-	owner := state.OwnerOf(principal)
+	owner = state.OwnerOf(principal)
 	p, known := overlay.Producer(state.ProducerKey{PartitionID: state.PartitionID{Topic: a.Topic, Partition: a.Partition}, ID: a.Producer.ID})
-	if r.Owner = owner; known && p.Owner == owner {
-		r.Owner = 0
+	if known && p.Owner == owner {
+		return 0, records, nil
 	}
-	if known || overlay.Topic(a.Topic) == nil {
-		return records, nil
-	}
-	for c.noPlace(owner) {
+	for !known && c.noPlace(owner) {
 		forget, ok := c.replaceable(owner)
 		if !ok {
 			c.lead.remember.counts.Refused++
-			return records, c.producersFull(owner)
+			return 0, records, c.producersFull(owner)
 		}
 		before := overlay.Producers()
 		records = append(records, c.own(forget))
 		c.lead.remember.counts.Replaced += uint64(before - overlay.Producers())
 	}
-	return records, nil
+	return owner, records, nil
 }
 
 // noPlace reports whether a principal may not have another producer. An eighth of the places does not

@@ -7,6 +7,13 @@ type producerChanges struct {
 	batches   map[ProducerKey]producerChange // by the newest slot that changes a producer
 	forgets   []slotForget                   // in the order of the log
 	held      map[uint32]int                 // known producers by owner; nil: not counted yet
+	// found is the answer of the last lookup, since an append looks its producer up several times.
+	found struct {
+		ok    bool
+		key   ProducerKey
+		p     Producer
+		known bool
+	}
 }
 
 type producerChange struct {
@@ -26,6 +33,15 @@ func changesOf(committed *State) *producerChanges {
 }
 
 func (c *producerChanges) producer(k ProducerKey) (Producer, bool) {
+	f := &c.found
+	if !f.ok || f.key != k {
+		f.ok, f.key = true, k
+		f.p, f.known = c.lookup(k)
+	}
+	return f.p, f.known
+}
+
+func (c *producerChanges) lookup(k ProducerKey) (Producer, bool) {
 	e, changed := c.batches[k]
 	p, known := e.Producer, changed && !e.forgotten
 	if !changed {
@@ -69,6 +85,7 @@ func (c *producerChanges) each(s *State, f func(ProducerKey, *Producer)) {
 
 // forget applies a ProducersForget record of the next slot to the catalog s.
 func (c *producerChanges) forget(s *State, r *Record) {
+	c.found.ok = false
 	var gone []ProducerKey
 	c.each(s, func(k ProducerKey, p *Producer) {
 		if r.forgets(p) {
@@ -86,6 +103,7 @@ func (c *producerChanges) forget(s *State, r *Record) {
 
 // forgetTopic drops the producers of a topic that the next slot deletes.
 func (c *producerChanges) forgetTopic(s *State, topic *Topic) {
+	c.found.ok = false
 	if t := c.committed.topics[topic.ID]; t != nil {
 		t.eachProducer(func(k ProducerKey, p *Producer) {
 			if _, changed := c.batches[k]; !changed && !c.forgotten(p) {
@@ -107,6 +125,7 @@ func (c *producerChanges) forgetTopic(s *State, topic *Topic) {
 // the catalog need not keep its changes of producers.
 func (s *State) Committed(slot uint64, records []Record) {
 	c := s.changes
+	c.found.ok = false
 	for i := range records {
 		switch r := &records[i]; r.Kind {
 		case ProducerAppend:

@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -43,9 +42,12 @@ type ProducerRun struct {
 // OwnerOf returns the number under which the state counts the producers of a principal; "" is the
 // root key. It is never 0. Two principals with one number share what one of them may hold.
 func OwnerOf(principal string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(principal))
-	return max(1, h.Sum32())
+	const offset, prime = 2166136261, 16777619 // hash/fnv would allocate
+	h := uint32(offset)
+	for i := range len(principal) {
+		h = (h ^ uint32(principal[i])) * prime
+	}
+	return max(1, h)
 }
 
 // ProducerKey identifies the state of a producer in a partition.
@@ -130,6 +132,7 @@ func (s *State) applyProducer(r *Record) {
 	s.countProducer(&e, 1)
 	if s.changes != nil {
 		s.changes.batches[k] = producerChange{e, s.Pos.Slot, false}
+		s.changes.found.ok = false
 		return
 	}
 	s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition).Producers.put(s.gen, e)
