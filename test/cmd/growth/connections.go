@@ -166,6 +166,7 @@ func (o *options) connections(ctx context.Context, b *broker, to *result, n int,
 	if err := b.newTopic(ctx, 1); err != nil {
 		return err
 	}
+	pause(ctx, 3*time.Second) // the memory of the start is returned
 	before := b.resident()
 	c, stop := gather(ctx, b, o, n, client)
 	defer stop()
