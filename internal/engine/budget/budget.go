@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sort"
 	"strings"
 )
 
@@ -44,9 +45,9 @@ var shares = [kinds]struct {
 	share int64
 	use   string
 }{
-	Runtime:     {"runtime", 190, "code, stacks, garbage collection"},
+	Runtime:     {"runtime", 180, "code, stacks, garbage collection"},
 	Pool:        {"pool", 20, "idle buffers kept for reuse; more while requests leave theirs free"},
-	Connections: {"connections", 110, "open connections; at the limit idle ones are closed"},
+	Connections: {"connections", 120, "open connections; at the limit idle ones are closed"},
 	Produce:     {"produce", 140, "bodies of produce requests in flight"},
 	Objects:     {"objects", 130, "objects being built or stored"},
 	Tail:        {"tail", 45, "newest records, for readers at the end"},
@@ -66,10 +67,12 @@ const (
 	// objects.
 	tight     = 64 << 20
 	idleShare = 8
-	// ample is the limit above which Runtime needs no larger share: of the bytes beyond ample,
-	// connectionsMore thousandths move from Runtime to Connections.
-	ample           = 256 << 20
-	connectionsMore = 100
+	// The program and the fixed part of its memory do not grow with the limit, so Runtime needs no
+	// larger share than at tight: of the bytes from tight to ample, connectionsMore thousandths move
+	// from Runtime to Connections, and of those beyond ample connectionsBeyond.
+	ample             = 256 << 20
+	connectionsMore   = 190
+	connectionsBeyond = 100
 	// LimitMin is the smallest limit with which a broker works.
 	LimitMin = 16 << 20
 	// requestMax bounds a record or request at any limit.
@@ -122,7 +125,7 @@ func New(limit int64) *Budget {
 		rest -= c.limit
 	}
 	b.classes[Runtime].limit += rest
-	more := part(max(0, limit-ample), connectionsMore)
+	more := moreConnections(limit)
 	b.classes[Runtime].limit -= more
 	b.classes[Connections].limit += more
 	b.buffers = NewBuffers(b.classes[Pool].limit)
@@ -134,6 +137,11 @@ func New(limit int64) *Budget {
 		b.classes[k].onIdle = b.buffers.trim
 	}
 	return b
+}
+
+// moreConnections is what Runtime leaves to Connections.
+func moreConnections(limit int64) int64 {
+	return part(max(0, min(limit, ample)-tight), connectionsMore) + part(max(0, limit-ample), connectionsBeyond)
 }
 
 // part is limit*share/1000 without overflow.
@@ -148,11 +156,8 @@ func part(limit, share int64) int64 {
 func LimitFor(k Kind, bytes int64) int64 {
 	share := shares[k].share
 	limit := (bytes*thousand + share - 1) / share
-	if k == Connections && limit > ample {
-		limit = (bytes*thousand + ample*connectionsMore + share + connectionsMore - 1) / (share + connectionsMore)
-		for part(limit, share)+part(limit-ample, connectionsMore) < bytes { // part rounds down
-			limit++
-		}
+	if k == Connections {
+		return int64(sort.Search(int(limit), func(l int) bool { return part(int64(l), share)+moreConnections(int64(l)) >= bytes }))
 	}
 	return limit
 }

@@ -415,9 +415,9 @@ func ExampleBudget_Ceiling() {
 	fmt.Print(New(64 << 20).Ceiling())
 	// Output:
 	// memory limit 64.0 MiB, largest request 8192.0 KiB
-	//   runtime        12.2 MiB  code, stacks, garbage collection
+	//   runtime        11.5 MiB  code, stacks, garbage collection
 	//   pool         1310.7 KiB  idle buffers kept for reuse; more while requests leave theirs free
-	//   connections  7209.0 KiB  open connections; at the limit idle ones are closed
+	//   connections  7864.3 KiB  open connections; at the limit idle ones are closed
 	//   produce      9175.0 KiB  bodies of produce requests in flight
 	//   objects      8519.7 KiB  objects being built or stored
 	//   tail         2949.1 KiB  newest records, for readers at the end

@@ -169,7 +169,7 @@ func MemoryFor(connections int) int64 {
 
 const (
 	// overShare is the part of the memory for connections that is for those beyond the limit.
-	overShare = 20
+	overShare = 40
 	// ownFiles bounds the files of the program itself: cache, objects, requests to the store.
 	ownFiles = 512
 )

@@ -418,7 +418,9 @@ func (s *Server) stop(ctx context.Context) error {
 	end()
 	errs = append(errs, s.dash.close(ctx))
 	shut := make(chan error, 1)
-	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx), s.riemann.close(ctx)) }()
+	go func() {
+		shut <- errors.Join(s.http.Shutdown(ctx), s.api.EndStreams(ctx), s.kafka.close(ctx), s.riemann.close(ctx))
+	}()
 	errs = append(errs, s.stopDeliveries())
 	// ... while the broker stores their records without collecting, and refuses others.
 	s.auth.Close()

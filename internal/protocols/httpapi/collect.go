@@ -37,14 +37,13 @@ func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.Fetc
 	limited, done := g.s.o.Drain.Until(ctx)
 	defer done()
 	if timeout > 0 && g.by != nil && g.atEnd() {
-		var stop, left func()
-		var ok bool
+		var stop func()
 		limited, stop = g.by.until(limited)
 		defer stop()
-		if limited, left, ok = slot.Wait(limited, g.connection()); !ok {
+		if !slot.Wait(g.connection(), done) {
 			return nil, g.s.noReader()
 		}
-		defer left()
+		defer slot.EndWait()
 	}
 	if limited.Err() == nil && !slot.Displaced() {
 		part, err := g.fetch(limited, timeout)

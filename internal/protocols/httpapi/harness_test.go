@@ -123,6 +123,7 @@ func (s *server) stop(served chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
 	defer cancel()
 	check.NoErrorf(s.t, s.http.Shutdown(ctx), "shut down")
+	check.NoErrorf(s.t, s.api.EndStreams(ctx), "end event streams")
 	<-served
 	s.api.Close()
 	s.auth.Close()

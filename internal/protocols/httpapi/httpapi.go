@@ -371,10 +371,19 @@ func allowed(r *http.Request) string {
 // a.Stop. Call Shutdown or a.Stop before Close, because Close waits for a queued connection.
 func (a *API) Server() *http.Server {
 	return a.connections.Server(httpconn.ServerOptions{
-		Handler: a, Logger: a.log, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
+		Handler: a, Streams: streams, Logger: a.log, HeaderTimeout: a.o.HeaderTimeout, IdleTimeout: a.o.IdleTimeout, KeepIdle: a.o.KeepIdle,
 		QueueWait: a.o.QueueWait,
 	})
 }
+
+// streams reports whether a request asks for an event stream.
+func streams(r *http.Request) bool {
+	return r.URL.Path == "/records" && httpconn.Negotiate(r.Header.Values("Accept"), readTypes) == api.EventStream
+}
+
+// EndStreams waits until event streams have ended, after Stop. A Shutdown of the server does not. When
+// ctx ends, it cuts them.
+func (a *API) EndStreams(ctx context.Context) error { return a.connections.EndStreams(ctx) }
 
 // Listen listens on a TCP address for Server, with TLS if port enables it; nil means plain text. On
 // Linux a connection is accepted after its first bytes.

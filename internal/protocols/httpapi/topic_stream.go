@@ -163,12 +163,10 @@ func (t *topicStream) fetchAll(ctx context.Context) (*broker.Fetched, []broker.W
 	defer done()
 	slot := httpconn.SlotOf(ctx)
 	if t.Timeout > 0 {
-		var left func()
-		var ok bool
-		if limited, left, ok = slot.Wait(limited, t.connection()); !ok {
+		if !slot.Wait(t.connection(), done) {
 			return nil, nil, t.s.noReader()
 		}
-		defer left()
+		defer slot.EndWait()
 	}
 	f, err := t.s.b.FetchWithin(limited, wants, volume, t.Timeout)
 	if errors.Is(err, context.Canceled) && (t.s.o.Drain.Stopped() || slot.Displaced()) {

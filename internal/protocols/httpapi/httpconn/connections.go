@@ -20,13 +20,14 @@ const headerBytesMax = 16 << 10
 
 // IdleBytes is the memory of a connection without a request: two buffers of 4 KiB, a goroutine, and
 // the state of net/http and of the request guard. servingBytes is that of one with a request, besides
-// what the request reserves: the stack of its handler and a buffer for its answer. PollBytes and
-// StreamBytes are those of a request that waits for records, with its second goroutine.
+// what the request reserves: the stack of its handler and a buffer for its answer. PollBytes is that of
+// a request that waits for records, with its second goroutine, and StreamBytes that of an event stream,
+// which net/http does not serve (taker).
 const (
 	IdleBytes    = 11 << 10
 	servingBytes = 20 << 10
 	PollBytes    = 30 << 10
-	StreamBytes  = 38 << 10
+	StreamBytes  = 15 << 10
 )
 
 // Connections are the open connections of a server. A new connection that finds no slot is queued in
@@ -53,12 +54,15 @@ type Connections struct {
 	slots       map[net.Conn]*ConnSlot
 	idle        list.List // *ConnSlot, by the start of its last phase idle
 	slowChecked time.Time // last pass of AbortSlow
+	streams     int       // connections that were taken over
+	watching    bool      // watch runs
 }
 
-// ServerOptions are what Connections.Server needs. All fields are required.
+// ServerOptions are what Connections.Server needs. All fields but Streams are required.
 type ServerOptions struct {
 	Handler http.Handler
-	Logger  *slog.Logger // receives the errors of net/http at level debug
+	Streams func(r *http.Request) bool // the answer may be an event stream; nil: none is
+	Logger  *slog.Logger               // receives the errors of net/http at level debug
 	// HeaderTimeout bounds a request's headers, IdleTimeout the wait for the next request on a
 	// connection, QueueWait the wait of a new connection for a slot.
 	HeaderTimeout, IdleTimeout, QueueWait time.Duration
@@ -72,6 +76,9 @@ type ServerOptions struct {
 func (c *Connections) Server(o ServerOptions) *http.Server {
 	c.wait, c.keepIdle = o.QueueWait, o.KeepIdle
 	c.slots = map[net.Conn]*ConnSlot{}
+	if o.Streams != nil {
+		o.Handler = &taker{c, o.Handler, o.Streams, o.Logger}
+	}
 	s := &http.Server{
 		Handler:           o.Handler,
 		ReadHeaderTimeout: o.HeaderTimeout,
@@ -131,6 +138,9 @@ func (c *Connections) state(conn net.Conn, s http.ConnState) {
 			c.closeLocked(slot)
 		}
 	case http.StateClosed, http.StateHijacked:
+		if slot.gone != nil {
+			return // it is open until the stream ends
+		}
 		slot.enterLocked(closed)
 		slot.limit.Close()
 		delete(c.slots, conn)

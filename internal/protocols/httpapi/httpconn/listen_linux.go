@@ -59,6 +59,15 @@ func silent(conn net.Conn) (is bool) {
 	return is
 }
 
+// left reports whether the client of a connection has closed or lost it.
+func left(conn net.Conn) (is bool) {
+	control(conn, func(fd int) {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		is = err == nil && info.State != unix.BPF_TCP_ESTABLISHED
+	})
+	return is
+}
+
 func control(socket any, f func(fd int)) {
 	if s, ok := socket.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {

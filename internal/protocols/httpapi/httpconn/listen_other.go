@@ -23,6 +23,10 @@ func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 // tell.
 func silent(net.Conn) bool { return false }
 
+// left reports whether the client of a connection has closed or lost it; false where the system does not
+// tell: then the next write fails.
+func left(net.Conn) bool { return false }
+
 // waited returns how long a new connection has waited for Accept; 0 where the system does not tell.
 func waited(net.Conn) time.Duration { return 0 }
 

@@ -40,6 +40,7 @@ type ConnSlot struct {
 
 	evicted         time.Time // last eviction attempt, in phase idle
 	unauthenticated bool      // to be closed after its answer
+	gone            func()    // ends the event stream that has taken the connection over; nil: none has
 }
 
 // phase is the activity of a connection.
@@ -107,25 +108,28 @@ func (p *ConnSlot) Refuse() {
 // only the reserve is left, which is not for readers.
 func (p *ConnSlot) Read(bytes int64) bool { return p == nil || p.limit.Read(bytes+p.c.TLS) }
 
-// Wait is Read, and begins a wait for records. The context ends also when a write takes the slot: then
-// the wait has to end with what there is (Displaced), and the connection ends after the answer. The
-// caller must call done.
-func (p *ConnSlot) Wait(ctx context.Context, bytes int64) (_ context.Context, done func(), ok bool) {
+// Wait is Read, and begins a wait for records, until EndWait. cancel is called if a write takes the
+// slot: then the wait has to end with what there is (Displaced), and the connection ends after the
+// answer.
+func (p *ConnSlot) Wait(bytes int64, cancel func()) bool {
 	if p == nil {
-		return ctx, func() {}, true
+		return true
 	}
 	if !p.Read(bytes) {
-		return ctx, nil, false
+		return false
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	p.limit.Wait(func() {
 		p.displaced.Store(true)
 		cancel()
 	})
-	return ctx, func() {
+	return true
+}
+
+// EndWait ends the wait.
+func (p *ConnSlot) EndWait() {
+	if p != nil {
 		p.limit.EndWait()
-		cancel()
-	}, true
+	}
 }
 
 // Displaced reports whether a write has taken the connection's slot.
