@@ -304,13 +304,13 @@ func (s *Slot) Read(bytes int64) bool {
 	if s == nil {
 		return true
 	}
-	return s.read(bytes, reserveShare) || s.p.evict(time.Now()) && s.read(bytes, 0)
+	return s.read(bytes) || s.p.evict(time.Now()) && s.read(bytes) // perhaps only the next attempt succeeds
 }
 
-func (s *Slot) read(bytes int64, share int) bool {
+func (s *Slot) read(bytes int64) bool {
 	s.p.l.mu.Lock()
 	defer s.p.l.mu.Unlock()
-	if s.over.Load() || !s.reader && !s.p.fitsLocked(0, bytes-s.bytes, share) {
+	if s.over.Load() || !s.reader && !s.p.fitsLocked(0, bytes-s.bytes, reserveShare) {
 		return false
 	}
 	s.reader = true

@@ -85,7 +85,7 @@ func TestOverWithoutReaders(t *testing.T) {
 }
 
 // TestEvictionMakesRoom: a new connection waits for the slot of an evicted one, also of another
-// listener, and a reader needs no reserve then.
+// listener. A reader never begins in the reserve.
 func TestEvictionMakesRoom(t *testing.T) {
 	var idle []*Slot
 	_, a, b := newListeners(func(time.Time) bool {
@@ -100,11 +100,12 @@ func TestEvictionMakesRoom(t *testing.T) {
 	take(t, b, 1)
 	s := b.Enter(time.Now().Add(time.Hour), nil)
 	check.Equalf(t, s != nil && !s.Over(), true, "within the limit")
-	check.Equalf(t, s.Read(100), true, "a reader")
-	check.Equalf(t, len(idle), 17, "idle connections")
+	check.Equalf(t, s.Read(100), false, "a reader in the reserve")
+	check.Equalf(t, s.Read(100), true, "a reader after two more have been evicted")
+	check.Equalf(t, len(idle), 16, "idle connections")
 	s.Close()
 	s.Close()
-	check.Equalf(t, a.Open()+b.Open(), 18, "open connections")
+	check.Equalf(t, a.Open()+b.Open(), 17, "open connections")
 }
 
 func TestStatusNamesTheSetting(t *testing.T) {
