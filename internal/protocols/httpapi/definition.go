@@ -428,7 +428,7 @@ func (c *triggerCall) storable(d *rule.Definition, is rules.Condition, mine bool
 }
 
 // deliverMembers are the fields of a delivery in its errors.
-var deliverMembers = []string{"url", "headers", "secrets", "template", "content_type", "topic", "quiet hours", "frequency cap", "retries", "backoff"}
+var deliverMembers = []string{"url", "headers", "secrets", "template", "content_type", "topic", "quiet hours", "frequency cap", "retries", "concurrency", "backoff"}
 
 // addFaults adds the faults of a text: of each member of a section that a line begins with. The other
 // lines continue the fault before them.

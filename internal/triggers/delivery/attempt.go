@@ -34,43 +34,30 @@ func lastAttempt(x *rules.Firing) (a attempt) {
 	return a
 }
 
-// deliverLoop makes a delivery, and then others of the same trigger. An attempt releases its slot
-// before its outcome is recorded, so that the next one can start.
-func (d *Dispatcher) deliverLoop(ctx, reports context.Context, q *queue, p *plan, x *rules.Firing) {
-	defer d.wakeups.Send()
-	defer d.addLoops(q, -1)
-	for n := 1; x != nil; n++ {
-		d.deliverOne(ctx, reports, q, p, x)
-		if n == chainMax || ctx.Err() != nil {
-			return
-		}
-		x, p = d.begin(q, d.opt.Webhooks.Now())
+// deliver makes one delivery. When its message is built, and when its attempt has ended, it starts
+// another one of the same trigger, which thus has all messages in flight that it may have. The half
+// of the slots for building that it leaves free is for other triggers.
+func (d *Dispatcher) deliver(ctx, reports context.Context, q *queue, p *plan, x *rules.Firing) {
+	defer d.remove(q, p, x)
+	next := func() { d.start(ctx, reports, q, buildersMax/2) }
+	e := ending{}
+	e.begun, e.round = d.begun(q)
+	a, o, err := d.try(ctx, p, x, next)
+	e.outcome, e.full = o, errors.Is(err, errFull)
+	e.failed = err != nil && !errors.Is(err, errNotPending)
+	if e.failed && !e.full && ctx.Err() == nil {
+		d.lines.Warn(d.opt.Logger, x.Trigger, "delivery preparation failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
 	}
-}
-
-// deliverOne makes one delivery.
-func (d *Dispatcher) deliverOne(ctx, reports context.Context, q *queue, p *plan, x *rules.Firing) {
-	begun := d.finishedCount()
-	a, gone, err := d.try(ctx, p, x)
-	until := time.Time{}
-	if err != nil && !errors.Is(err, errFull) && !errors.Is(err, errNotPending) {
-		until = d.opt.Webhooks.Now().Add(errorBackoff)
-		if ctx.Err() == nil {
-			d.lines.Warn(d.opt.Logger, x.Trigger, "delivery preparation failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
-		}
-	}
-	d.finishAttempt(q, errors.Is(err, errFull), begun, until)
+	d.finishAttempt(q, p, x, e)
+	next()
+	d.wakeups.Send()
 	if a == nil {
-		d.remove(q, x.ID)
 		return
 	}
-	d.running.Go(func() {
-		defer d.remove(q, x.ID)
-		if gone {
-			d.pause(reports, p, x)
-		}
-		d.report(reports, x, *a)
-	})
+	if o.Gone() {
+		d.pause(reports, p, x)
+	}
+	d.report(reports, x, *a)
 }
 
 var (
@@ -79,24 +66,25 @@ var (
 )
 
 // try attempts a delivery if it is still pending and the rules allow it. It returns the attempt to
-// report, nil if none, and whether the receiver has answered 410 Gone.
-func (d *Dispatcher) try(ctx context.Context, p *plan, x *rules.Firing) (a *rules.Attempt, gone bool, err error) {
+// report, nil if none, and its outcome. It calls built when the message is built.
+func (d *Dispatcher) try(ctx context.Context, p *plan, x *rules.Firing, built func()) (a *rules.Attempt, o inner.Outcome, err error) {
 	m, err := d.prepare(ctx, p, x)
 	if wait, ok := errors.AsType[*notBeforeError](err); ok {
 		d.met.deferred.Inc()
-		return &rules.Attempt{Retraction: x.Retraction, State: rule.Pending, NextTry: wait.at, Deferred: true}, false, nil
+		return &rules.Attempt{Retraction: x.Retraction, State: rule.Pending, NextTry: wait.at, Deferred: true}, o, nil
 	}
 	if errors.Is(err, errNotPending) {
 		d.met.dropped.Inc()
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, o, err
 	}
 	defer m.release()
-	o := m.send(ctx)
+	built()
+	o = m.send(ctx)
 	d.met.outcomes[o.Kind].Inc()
 	d.met.seconds.Update(o.Took.Seconds())
-	return d.judge(p, x, o), o.Gone(), nil
+	return d.judge(p, x, o), o, nil
 }
 
 // judge builds the report of an attempt, and applies Retry-After.

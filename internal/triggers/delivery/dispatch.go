@@ -25,7 +25,7 @@ type Options struct {
 	Log    rules.Log
 	// Lost is closed when this broker leads no more. The Dispatcher then stops at once.
 	Lost <-chan struct{}
-	// Webhooks configures the Sender. Its PerTrigger also applies to topics.
+	// Webhooks configures the Sender.
 	Webhooks webhook.Options
 
 	Logger  *slog.Logger // slog.Default()
@@ -33,11 +33,8 @@ type Options struct {
 }
 
 const (
-	perTrigger      = 4   // attempts at once, if Options.Webhooks does not set it
-	inflightMax     = 256 // deliveries of a trigger, including unrecorded outcomes
-	queueMax        = 64  // firings of a trigger that are read ahead
-	chainMax        = 16  // attempts of a trigger in a row, before others get a turn
-	buildersMax     = 16  // messages built at once: each reads its events from the log
+	queueMin        = 64 // firings of a trigger that are read ahead, more if that is too few
+	buildersMax     = 16 // messages built at once: each reads its events from the log
 	pauseMin        = 10 * time.Millisecond
 	pauseMax        = 500 * time.Millisecond
 	pauseFactor     = 20          // pause per time of a turn: at most 5% of a core
@@ -59,7 +56,7 @@ const (
 
 // BytesWithin is the value of Options.Webhooks.Bytes for a broker with a memory limit.
 func BytesWithin(memoryLimit int64) int {
-	const share, most = 16, 32 << 20
+	const share, most = 16, 64 << 20
 	return int(min(most, memoryLimit/share))
 }
 
@@ -98,10 +95,6 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
-	o.Webhooks.PerTrigger = cmp.Or(o.Webhooks.PerTrigger, perTrigger)
-	if o.Webhooks.Total > 0 {
-		o.Webhooks.PerTrigger = min(o.Webhooks.PerTrigger, o.Webhooks.Total)
-	}
 	if o.Webhooks.Now == nil {
 		o.Webhooks.Now = time.Now
 	}
@@ -186,7 +179,7 @@ func (d *Dispatcher) dispatch(ctx, reports context.Context) time.Duration {
 	}
 	earlier(next)
 	d.planMissing = false
-	ahead := min(queueMax, max(perTrigger, d.inflightLimit()/max(1, len(d.remaining))))
+	ahead := max(concurrencyFirst, d.inflightLimit()/max(1, len(d.remaining)))
 	for len(d.remaining) > 0 && !d.full() {
 		at, err := d.serve(ctx, reports, visit{d.remaining[0], now, ahead})
 		d.remaining = d.remaining[1:]
@@ -218,7 +211,7 @@ func (d *Dispatcher) roundRobin(ids []string) []string {
 	return slices.Concat(ids[i:], ids[:i])
 }
 
-// visit is a turn of one trigger, with the number of its firings to read ahead.
+// visit is a turn of one trigger, with a bound on the firings to read ahead.
 type visit struct {
 	id    string
 	now   time.Time
@@ -240,25 +233,31 @@ func (d *Dispatcher) serve(ctx, reports context.Context, v visit) (again time.Ti
 		q.held = at
 		return at, nil
 	}
-	room, inflight, queued := d.room(q)
-	if room > 0 && queued == 0 {
-		// Firings in flight are still pending.
-		list, err := d.opt.Engine.Pending(ctx, id, now, inflight+v.ahead)
+	if r := d.reading(q, v.ahead); r.limit > 0 {
+		list, err := d.opt.Engine.Pending(ctx, id, now, r.limit, r.except...)
 		if err != nil {
 			return time.Time{}, err
 		}
 		d.refill(q, list)
 	}
-	for range room {
-		x, p := d.begin(q, now)
-		if x == nil {
-			break
-		}
+	for d.start(ctx, reports, q, buildersMax) {
 		d.last = id
-		d.addLoops(q, 1)
-		d.running.Go(func() { d.deliverLoop(ctx, reports, q, p, x) })
 	}
 	return time.Time{}, nil
+}
+
+// start starts a delivery of a trigger if there is one that may start now, and fewer than a number
+// of messages are being built.
+func (d *Dispatcher) start(ctx, reports context.Context, q *queue, builders int) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	x, p := d.begin(q, builders)
+	if x == nil {
+		return false
+	}
+	d.running.Go(func() { d.deliver(ctx, reports, q, p, x) })
+	return true
 }
 
 // count updates the backlog metrics from time to time.

@@ -356,7 +356,7 @@ func TestTopics(t *testing.T) {
 func TestFewSlots(t *testing.T) {
 	w := newFixture(t)
 	w.disp.Close()
-	w.hooks = inner.Options{Total: 2, PerTrigger: 1}
+	w.hooks = inner.Options{Total: 2}
 	w.deliver()
 	next := make(chan struct{})
 	r := receive(t, func(int, http.ResponseWriter, *http.Request) { <-next })

@@ -5,10 +5,12 @@
 //	engine.Due ──► dispatch.go  the loop: triggers in turn, round-robin
 //	                   │
 //	               queue.go     per trigger: firings read ahead, limits, backoff
+//	               pace.go      how many messages the receiver gets at once
 //	                   │
 //	               attempt.go   one delivery: events, rules, attempt ──► engine.Report
 //	                   │
 //	               send.go      webhook or topic
 //
-// The limits per trigger keep one receiver from delaying the deliveries of other triggers.
+// The limits per trigger keep one receiver from delaying the deliveries of other triggers. Messages of
+// an entity are sent one after the other.
 package delivery

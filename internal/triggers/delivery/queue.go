@@ -22,14 +22,16 @@ type queue struct {
 	held time.Time   // no deliveries before, because of head
 
 	// Guarded by Dispatcher.mu.
-	queued       []rules.Firing     // to deliver next, as read from the engine
-	by           *plan              // plan for queued
-	inflight     map[rule.ID]string // firings without a recorded outcome, with their entities
-	attempts     int                // attempts in progress
-	loops        int                // running calls of deliverLoop
-	full         bool               // the sender had no capacity
-	fullAt       uint64             // value of Dispatcher.finished when full was set
-	backoffUntil time.Time          // backing off until then after an error
+	queued       []rules.Firing       // to deliver next, as read from the engine
+	by           *plan                // plan for queued
+	ahead        int                  // firings to read ahead
+	inflight     map[rule.ID]struct{} // firings without a recorded outcome
+	busy         map[string]struct{}  // entities with a message in flight, whose others wait
+	attempts     int                  // attempts in progress
+	pace         pace                 // limit of attempts, if by has none
+	full         bool                 // the sender had no capacity
+	fullAt       uint64               // value of Dispatcher.finished when full was set
+	backoffUntil time.Time            // backing off until then after an error
 }
 
 // plan is the destination of a trigger's messages: a webhook, a topic or neither.
@@ -48,7 +50,7 @@ func (d *Dispatcher) queueOf(ctx context.Context, id string, now time.Time) (*qu
 	}
 	q := d.queues[id]
 	if q == nil {
-		q = &queue{inflight: map[rule.ID]string{}}
+		q = &queue{inflight: map[rule.ID]struct{}{}, busy: map[string]struct{}{}, ahead: queueMin, pace: newPace()}
 		d.queues[id] = q
 	}
 	if q.head == h && (q.plan != nil || q.held.After(now)) {
@@ -99,7 +101,9 @@ func (d *Dispatcher) dropPlan(q *queue) {
 }
 
 // inflightLimit bounds the deliveries of all triggers, including unrecorded outcomes.
-func (d *Dispatcher) inflightLimit() int { return max(perTrigger, d.opt.Webhooks.Bytes/deliveryBytes) }
+func (d *Dispatcher) inflightLimit() int {
+	return max(2*concurrencyFirst, d.opt.Webhooks.Bytes/deliveryBytes)
+}
 
 func (d *Dispatcher) full() bool {
 	d.mu.Lock()
@@ -139,61 +143,94 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// room returns how many more deliveries of a trigger may start, how many are in flight, and how
-// many are queued.
-func (d *Dispatcher) room(q *queue) (room, inflight, queued int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.roomLocked(q), len(q.inflight), len(q.queued)
+// reading is a query for firings to deliver; limit 0: none is needed.
+type reading struct {
+	limit  int
+	except []string
 }
 
-func (d *Dispatcher) roomLocked(q *queue) int {
-	if q.full && q.fullAt == d.finished {
-		return 0
+// reading returns the query that fills up the firings read ahead. It leaves out those of busy
+// entities, so that an entity with many firings does not keep others waiting.
+func (d *Dispatcher) reading(q *queue, most int) (r reading) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	waiting := q.waitingLocked()
+	if waiting == 0 && q.attempts > 0 {
+		q.ahead *= 2
 	}
-	return max(0, min(d.opt.Webhooks.PerTrigger-q.attempts, inflightMax-len(q.inflight), buildersMax-d.building, d.inflightLimit()-d.inflight))
+	q.ahead = min(max(q.ahead, 2*q.plan.Concurrency), most)
+	if waiting > q.ahead/4 || d.fullLocked(q) {
+		return r
+	}
+	// Firings in flight are still pending.
+	return reading{len(q.inflight) + q.ahead, slices.Collect(maps.Keys(q.busy))}
 }
+
+// waitingLocked is the number of firings read ahead that may start now.
+func (q *queue) waitingLocked() (n int) {
+	for i := range q.queued {
+		if q.mayStart(&q.queued[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// mayStart reports whether a firing and its entity have no message in flight. Messages of an entity
+// are sent one after the other, so that none overtakes another.
+func (q *queue) mayStart(x *rules.Firing) bool {
+	_, inflight := q.inflight[x.ID]
+	_, busy := q.busy[x.Entity]
+	return !inflight && !busy
+}
+
+// roomLocked reports whether one more delivery of a trigger may start, if fewer than a number of
+// messages are being built. A trigger has at most half of all deliveries in flight.
+func (d *Dispatcher) roomLocked(q *queue, builders int) bool {
+	limit := q.pace.limit
+	if q.by != nil && q.by.Concurrency > 0 {
+		limit = q.by.Concurrency
+	}
+	all := d.inflightLimit()
+	return !d.fullLocked(q) && q.attempts < limit && d.building < builders && len(q.inflight) < all/2 && d.inflight < all
+}
+
+// fullLocked reports whether the sender had no capacity for a trigger, and no attempt has ended since.
+func (d *Dispatcher) fullLocked(q *queue) bool { return q.full && q.fullAt == d.finished }
 
 // refill replaces the firings that are read ahead.
 func (d *Dispatcher) refill(q *queue, list []rules.Firing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q.queued, q.by = list, q.plan
+	q.queued, q.by = slices.DeleteFunc(list, func(x rules.Firing) bool { _, there := q.inflight[x.ID]; return there }), q.plan
 }
 
-// begin takes the next delivery of a trigger and a slot for it; nil if none may start now.
-func (d *Dispatcher) begin(q *queue, now time.Time) (*rules.Firing, *plan) {
+// begin takes the next delivery of a trigger; nil if none may start now.
+func (d *Dispatcher) begin(q *queue, builders int) (*rules.Firing, *plan) {
 	d.mu.Lock()
 	p := q.by
 	d.mu.Unlock()
-	if p == nil || d.heldUntil(q, p, now).After(now) {
+	if now := d.opt.Webhooks.Now(); p == nil || d.heldUntil(q, p, now).After(now) {
 		return nil, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(q.queued) > 0 && q.by == p && d.roomLocked(q) > 0 {
-		x := &q.queued[0]
-		q.queued = q.queued[1:]
-		if _, there := q.inflight[x.ID]; there {
-			continue
-		}
-		if p.Rules.Cap.Count > 0 && slices.Contains(slices.Collect(maps.Values(q.inflight)), x.Entity) {
-			continue // the cap depends on the outcome of the other one; the firing is read again
-		}
-		q.inflight[x.ID] = x.Entity
-		d.inflight++
-		q.attempts++
-		d.building++
-		return x, p
+	i := 0
+	for i < len(q.queued) && !q.mayStart(&q.queued[i]) {
+		i++
 	}
-	return nil, nil
-}
-
-// addLoops changes the number of running calls of deliverLoop.
-func (d *Dispatcher) addLoops(q *queue, n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.loops += n
+	if i == len(q.queued) || q.by != p || !d.roomLocked(q, builders) || p.Target != nil && !d.sender.Room(q.queued[i].Trigger, q.attempts) {
+		return nil, nil
+	}
+	x := q.queued[i]
+	copy(q.queued[1:], q.queued[:i]) // those that wait for their entities stay
+	q.queued = q.queued[1:]
+	q.inflight[x.ID], q.busy[x.Entity] = struct{}{}, struct{}{}
+	d.inflight++
+	q.attempts++
+	d.building++
+	q.pace.started(q.attempts)
+	return &x, p
 }
 
 // releaseBuilder releases the slot for building a message.
@@ -204,30 +241,55 @@ func (d *Dispatcher) releaseBuilder() {
 	d.wakeups.Send()
 }
 
-// finishAttempt releases an attempt's slot. full reports that the sender had no capacity; begun is
-// the value of finishedCount when the attempt started. until is the end of the backoff after an
-// error, zero if none.
-func (d *Dispatcher) finishAttempt(q *queue, full bool, begun uint64, until time.Time) {
+// ending is the end of an attempt. begun and round are those of begun when it started.
+type ending struct {
+	begun   uint64
+	round   int
+	outcome webhook.Outcome
+	full    bool // the sender had no capacity
+	failed  bool // the message was not prepared, also if the sender had no capacity
+}
+
+// finishAttempt releases an attempt's slot. Messages of its entity that were read ahead are read
+// again if it failed, so that they do not overtake it.
+func (d *Dispatcher) finishAttempt(q *queue, p *plan, x *rules.Firing, e ending) {
+	until := d.opt.Webhooks.Now().Add(errorBackoff)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q.attempts--
-	q.full, q.fullAt, q.backoffUntil = full, begun, later(q.backoffUntil, until)
-	if !full {
+	q.full, q.fullAt = e.full, e.begun
+	if e.failed {
+		q.queued = slices.DeleteFunc(q.queued, func(y rules.Firing) bool { return y.Entity == x.Entity })
+	}
+	if e.failed && !e.full {
+		q.backoffUntil = later(q.backoffUntil, until)
+	}
+	if !e.full {
 		d.finished++ // others without capacity may try again
+	}
+	if p.Concurrency == 0 {
+		q.pace.ended(e.round, e.outcome)
+	}
+	if p.Rules.Cap.Count == 0 {
+		delete(q.busy, x.Entity)
 	}
 }
 
-// finishedCount is the number of attempts that have ended.
-func (d *Dispatcher) finishedCount() uint64 {
+// begun returns the number of attempts that have ended, and the round of a trigger's pace.
+func (d *Dispatcher) begun(q *queue) (finished uint64, round int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.finished
+	return d.finished, q.pace.round
 }
 
-// remove removes a delivery from those in flight.
-func (d *Dispatcher) remove(q *queue, id rule.ID) {
+// remove removes a delivery from those in flight. The frequency cap of its entity depends on its
+// recorded outcome, so only then the next message of the entity may start.
+func (d *Dispatcher) remove(q *queue, p *plan, x *rules.Firing) {
 	d.mu.Lock()
-	delete(q.inflight, id)
+	delete(q.inflight, x.ID)
+	if p.Rules.Cap.Count > 0 {
+		delete(q.busy, x.Entity)
+	}
 	d.inflight--
 	d.mu.Unlock()
 	d.wakeups.Send()
@@ -256,7 +318,7 @@ func (d *Dispatcher) evictIdle(due []string, now time.Time) (busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, q := range d.queues {
-		if len(q.inflight) > 0 || q.loops > 0 {
+		if len(q.inflight) > 0 {
 			continue
 		}
 		_, isDue := slices.BinarySearch(due, id)

@@ -57,15 +57,15 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 }
 
 // Pending returns firings of a trigger that are due at an instant, earliest first, at most limit.
-// Each is recorded, and stays pending until Report: after a crash between delivery and report it is
-// delivered again.
-func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int) (list []Firing, err error) {
+// Those of the entities in except are left out. Each is recorded, and stays pending until Report:
+// after a crash between delivery and report it is delivered again.
+func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int, except ...string) (list []Firing, err error) {
 	t, err := e.Head(trigger)
 	if p, _, _ := e.follower.Peek(); err != nil || t.Paused || !e.ready(&p) {
 		return nil, err
 	}
 	return query(e.follower, func(q store.Queries) ([]Firing, error) {
-		return q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax))
+		return q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax), except)
 	})
 }
 

@@ -24,8 +24,11 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// DeliveryBytesMax bounds the JSON of a delivery.
-const DeliveryBytesMax = 256 << 10
+// DeliveryBytesMax bounds the JSON of a delivery, ConcurrencyMax its messages in flight.
+const (
+	DeliveryBytesMax = 256 << 10
+	ConcurrencyMax   = 1000
+)
 
 // Delivery is the deliver section of a trigger, in JSON: a webhook or a topic, and rules. Its
 // encoding masks secrets and header values, so it can be shown but not parsed again.
@@ -38,6 +41,9 @@ type Delivery struct {
 	// Retries are the delays between attempts, such as "5s", "30m" or "1d". nil means those of
 	// DefaultBackoff, an empty list a single attempt.
 	Retries []string `json:"retries,omitzero"`
+	// Concurrency is the number of messages in flight, at most ConcurrencyMax. nil adapts it to the
+	// receiver.
+	Concurrency *int `json:"concurrency,omitempty"`
 
 	secretFaults []error // of invalid secrets
 }
@@ -61,6 +67,8 @@ type Plan struct {
 	Topic   string
 	Rules   Rules
 	Backoff Backoff
+	// Concurrency is the number of messages in flight; 0 adapts it to the receiver.
+	Concurrency int
 }
 
 // errSealed: the values are in the form of the bucket, which only the broker makes.
@@ -190,6 +198,11 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 	}
 	if err == nil {
 		fault(plan.Backoff.Validate())
+	}
+	if c := d.Concurrency; c != nil {
+		if plan.Concurrency = *c; *c < 1 || *c > ConcurrencyMax {
+			fault(fmt.Errorf("concurrency: %d, want 1 to %d", *c, ConcurrencyMax))
+		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err

@@ -57,6 +57,24 @@ func TestDeliveryDefaults(t *testing.T) {
 	}
 }
 
+func TestDeliveryConcurrency(t *testing.T) {
+	for text, want := range map[string]int{`null`: 0, `1`: 1, `1000`: 1000, `0`: -1, `1001`: -1, `-4`: -1} {
+		d := must.Get(webhook.ParseDelivery([]byte(`{"topic": "mails", "concurrency": ` + text + `}`)))(t)
+		plan, err := d.Plan(webhook.Policy{}, nil)
+		switch {
+		case want < 0:
+			if err == nil || err.Error() != "concurrency: "+text+", want 1 to 1000" {
+				t.Errorf("%s: %v", text, err)
+			}
+		case err != nil || plan.Concurrency != want:
+			t.Errorf("%s: %+v, %v", text, plan, err)
+		}
+		if shown := string(must.Get(json.Marshal(d))(t)); strings.Contains(shown, "concurrency") != (text != "null") {
+			t.Errorf("%s is shown as %s", text, shown)
+		}
+	}
+}
+
 // TestDeliveryToTopic: a topic replaces the URL, with the same rules.
 func TestDeliveryToTopic(t *testing.T) {
 	d := must.Get(webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`)))(t)

@@ -39,11 +39,9 @@ type Options struct {
 	HeaderTimeout  time.Duration // from the end of the request to the answer's head; 0 means 15 s
 	Timeout        time.Duration // for the whole attempt; 0 means 20 s
 
-	// PerTrigger bounds the messages of one trigger in flight; 0 means 4.
-	PerTrigger int
-	// Total bounds the messages of all triggers in flight; 0 means 512. Bytes bounds their memory,
+	// Total bounds the messages of all triggers in flight; 0 means 2,048. Bytes bounds their memory,
 	// each with its body and about 32 KiB for its connection; 0 means 32 MiB. When half of either
-	// is used, a trigger may have only one message in flight.
+	// is used, a trigger may have an eighth of the free slots, and at least one.
 	Total int
 	Bytes int
 
@@ -56,19 +54,16 @@ const (
 	headerTimeout  = 15 * time.Second
 	wholeTimeout   = 20 * time.Second
 	timeoutMax     = 5 * time.Minute
-	perTrigger     = 4
-	totalSlots     = 512
+	totalSlots     = 2048
 	slotsMax       = 100_000
 	totalBytes     = 32 << 20
 	slotBytes      = 32 << 10 // buffers of a connection, stacks
 	buildersMax    = 2        // bodies built at once: a template may decode 1 MiB of data
 
-	bodyTimeout     = 3 * time.Second // for reading an answer's body, which is optional
-	answerBytesMax  = 64 << 10        // read of an answer's body, to reuse the connection
-	headBytesMax    = 16 << 10        // of an answer's headers
-	idleConnections = 64
-	idlePerHost     = 2
-	idleTimeout     = 4 * time.Second // below the common keep-alive timeout of servers, 5 s
+	bodyTimeout    = 3 * time.Second // for reading an answer's body, which is optional
+	answerBytesMax = 64 << 10        // read of an answer's body, to reuse the connection
+	headBytesMax   = 16 << 10        // of an answer's headers
+	idleTimeout    = 4 * time.Second // below the common keep-alive timeout of servers, 5 s
 )
 
 // withDefaults sets the defaults, and reports every value that is out of range.
@@ -91,13 +86,12 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.Total = cmp.Or(o.Total, totalSlots)
-	o.PerTrigger = cmp.Or(o.PerTrigger, min(perTrigger, o.Total))
 	o.Bytes = cmp.Or(o.Bytes, totalBytes)
 	if o.Bytes < slotBytes {
 		faults = append(faults, fmt.Errorf("bytes in flight: %d, want at least %d", o.Bytes, slotBytes))
 	}
-	if o.PerTrigger < 1 || o.PerTrigger > o.Total || o.Total > slotsMax {
-		faults = append(faults, fmt.Errorf("messages in flight: %d of a trigger and %d in total, want 1 to the total, and a total of at most %d", o.PerTrigger, o.Total, slotsMax))
+	if o.Total < 1 || o.Total > slotsMax {
+		faults = append(faults, fmt.Errorf("messages in flight: %d, want 1 to %d", o.Total, slotsMax))
 	}
 	if o.Proxy != nil && (o.Proxy.Scheme != "http" && o.Proxy.Scheme != "https" || o.Proxy.Host == "") {
 		faults = append(faults, errors.New("proxy: want http://host:port or https://host:port"))
@@ -124,6 +118,9 @@ func NewSender(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
+	// A connection stays open for the next message of its receiver: there are never more than messages
+	// in flight a moment ago.
+	connections := min(o.Total, max(1, o.Bytes/slotBytes))
 	dialer := &net.Dialer{Timeout: o.ConnectTimeout, Control: o.Policy.control, Resolver: o.Resolver}
 	t := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -131,8 +128,8 @@ func NewSender(o Options) (*Sender, error) {
 		TLSHandshakeTimeout:    o.ConnectTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		DisableCompression:     true, // an answer is not decompressed: its size would be unbounded
-		MaxIdleConns:           idleConnections,
-		MaxIdleConnsPerHost:    idlePerHost,
+		MaxIdleConns:           connections,
+		MaxIdleConnsPerHost:    connections,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: headBytesMax,
 		Protocols:              new(http.Protocols),
@@ -143,7 +140,7 @@ func NewSender(o Options) (*Sender, error) {
 		t.Proxy = http.ProxyURL(o.Proxy)
 		dialer.Control = nil // connections go to the proxy's address
 	}
-	return &Sender{o: o, transport: t, slots: newSlots(o.PerTrigger, o.Total, o.Bytes), builders: make(chan struct{}, buildersMax)}, nil
+	return &Sender{o: o, transport: t, slots: newSlots(o.Total, o.Bytes), builders: make(chan struct{}, buildersMax)}, nil
 }
 
 // Close refuses new messages, waits for those in flight, and closes connections. It takes at most
@@ -183,6 +180,10 @@ func (s *Sender) Reserve(t *Target, m *template.Message) *Slot {
 	slot.Release()
 	return nil
 }
+
+// Room reports whether Reserve would take one more slot for a trigger that has, or is about to
+// reserve, a number of them.
+func (s *Sender) Room(trigger string, has int) bool { return s.slots.room(trigger, has) }
 
 // Release frees the slot. It may be called twice.
 func (s *Slot) Release() { s.once.Do(func() { s.s.slots.release(s.message.Trigger, s.bytes) }) }
@@ -298,10 +299,10 @@ func cause(err error) error {
 }
 
 // slots counts the messages in flight by trigger, and their bytes. When half of the slots or bytes
-// are taken, a trigger may take one slot at a time. Triggers with hanging receivers thus leave the
-// other half to triggers with nothing in flight.
+// are taken, a trigger may have an eighth of those that are free, and at least one. A trigger with a
+// hanging receiver thus leaves the other half to others, and all of them one to each newcomer.
 type slots struct {
-	perTrigger, total, bytes int
+	total, bytes int
 
 	mu     sync.Mutex // guards the fields below
 	used   map[string]int
@@ -311,25 +312,38 @@ type slots struct {
 	idle   chan struct{} // closed when closed is set and sum is 0
 }
 
-func newSlots(perTrigger, total, bytes int) *slots {
-	return &slots{perTrigger: perTrigger, total: total, bytes: bytes, used: make(map[string]int), idle: make(chan struct{})}
+func newSlots(total, bytes int) *slots {
+	return &slots{total: total, bytes: bytes, used: make(map[string]int), idle: make(chan struct{})}
 }
 
 // take takes a slot with bytes.
 func (s *slots) take(trigger string, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := s.perTrigger
-	if s.sum >= s.total/2 || s.filled >= s.bytes/2 {
-		limit = 1
-	}
-	if s.closed || s.sum >= s.total || s.used[trigger] >= limit || s.filled+bytes > s.bytes {
+	if s.closed || s.filled+bytes > s.bytes || !s.roomLocked(trigger, s.used[trigger]) {
 		return false
 	}
 	s.used[trigger]++
 	s.sum++
 	s.filled += bytes
 	return true
+}
+
+func (s *slots) room(trigger string, has int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.roomLocked(trigger, has)
+}
+
+// roomLocked reports whether a trigger may have one more slot than the number that it has.
+func (s *slots) roomLocked(trigger string, has int) bool {
+	more := has - s.used[trigger]
+	sum, filled := s.sum+more, s.filled+more*slotBytes
+	if sum < s.total/2 && filled < s.bytes/2 {
+		return true
+	}
+	free := min(s.total-sum, max(1, (s.bytes-filled)/slotBytes))
+	return free > 0 && has < max(1, free/8)
 }
 
 // grow adds bytes to a slot.

@@ -137,9 +137,18 @@ func (t *Tx) DeleteFiring(id rule.ID) error {
 	return t.put("DELETE FROM outbox WHERE id = ?", id[:])
 }
 
-// Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time.
-func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int) ([]Firing, error) {
-	return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
+// Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time,
+// without those of the entities in except.
+func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int, except []string) ([]Firing, error) {
+	if len(except) == 0 {
+		return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
+	}
+	list, err := json.Marshal(except)
+	if err != nil {
+		return nil, err
+	}
+	return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? AND entity NOT IN (SELECT CAST(value AS BLOB) FROM json_each(?)) "+
+		"ORDER BY due, seq LIMIT ?", trigger, at, string(list), limit)
 }
 
 // NextPending returns the first trigger with an ID after after that has pending firings, and the
