@@ -70,8 +70,8 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	}
 	c.lead.overlay.Room = c.room()
 	records := c.checkOps(p)
-	c.noteLogTime(c.slotTime(wall))
-	c.lead.overlay.Freezing(c.lead.remember.newest.log)
+	c.lead.remember.slotTime = c.slotTime(wall)
+	c.lead.overlay.Freezing(c.lead.remember.slotTime)
 	records, accepted := c.checkAppends(p, records)
 	if accepted || len(records) > 0 {
 		records = c.expireProducers(records)
@@ -149,11 +149,11 @@ func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
 		return records
 	}
 	r := state.RaiseTo(to)
-	return append([]state.Record{c.own(r)}, records...)
+	return append([]state.Record{c.proposeOwn(r)}, records...)
 }
 
-// own applies a record of the core itself to the overlay, which accepts it.
-func (c *Core) own(r state.Record) state.Record {
+// proposeOwn applies a record of the core itself to the overlay, which accepts it.
+func (c *Core) proposeOwn(r state.Record) state.Record {
 	if err := c.lead.overlay.Propose(&r); err != nil {
 		panic(fmt.Sprintf("core: %v: %v", r.Kind, err))
 	}
@@ -273,7 +273,7 @@ func (c *Core) checkAppend(a *Append, records []state.Record) (_ []state.Record,
 		return records, err
 	}
 	if a.Idempotent {
-		records = append(records, c.own(state.Record{
+		records = append(records, c.proposeOwn(state.Record{
 			Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer, Owner: owner,
 		}))
 	}
@@ -425,6 +425,7 @@ func (c *Core) commitDurable() {
 		c.lead.slots[0] = nil
 		c.lead.slots = c.lead.slots[1:]
 		c.lead.overlay.Committed(f.Head.Slot, s.records)
+		c.noteLogTime(f.Head.Time, s.records)
 		c.applied(s.records, false)
 		c.lead.seenAt = c.now
 		c.looked(s.storedAt)

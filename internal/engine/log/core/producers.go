@@ -14,15 +14,27 @@ import (
 // that. So a wall clock that is set forward makes no producer old.
 type remembering struct {
 	began    int64     // log time when this core became leader, µs
-	samples  []logTime // of slots that were frozen in the last ProducerExpiration, ascending
-	newest   logTime   // of the newest slot
-	lookAt   int64     // when the producers are next searched for old ones, if there is no place
+	samples  []logTime // of slots that were committed in the last ProducerExpiration, ascending
+	newest   logTime   // of the newest committed slot
+	slotTime int64     // append time of the slot that is being frozen, µs
+	searchAt int64     // when the producers may next be searched for old ones
 	expireAt int64     // when they are next searched for expired ones
-	counts   ProducerCounts
+	// No search of the current second has found a place for these owners.
+	blocked   map[uint32]bool
+	unblockAt int64
+	// skipped are first batches that were refused, so that later ones of their producers do not come before
+	// them.
+	skipped map[state.ProducerKey]skip
+	counts  ProducerCounts
 }
 
-// logTime is the append time of a slot, in µs, and when it was frozen.
+// logTime is the append time of a slot, in µs, and when it was committed.
 type logTime struct{ at, log int64 }
+
+type skip struct {
+	at       int64
+	sequence int32
+}
 
 // ProducerCounts are numbers since the start of a core.
 type ProducerCounts struct {
@@ -42,9 +54,13 @@ const (
 	ownersShare = 8
 	// replaceShare: 1/replaceShare of a principal's producers is forgotten at once.
 	replaceShare = 8
+	// replaceMin is forgotten at once of a principal that has few.
+	replaceMin = 16
 	// A search visits all producers.
-	lookEvery    = second
+	searchEvery  = second / 10
+	blockedFor   = second
 	expireEvery  = Young
+	skippedMax   = 1024
 	samplesEvery = 60 * second
 	samplesMax   = 2000
 )
@@ -60,32 +76,62 @@ func (c *Core) ProducersMax() int {
 // ProducerCounts returns what this core has forgotten and refused.
 func (c *Core) ProducerCounts() ProducerCounts { return c.lead.remember.counts }
 
+// remembers reports whether producers are bounded by time and memory. Slots in flight may not know the
+// level yet.
+func (c *Core) remembers() bool { return c.committed.Level >= state.LevelProducers }
+
 // rememberProducer makes a place for the producer of an append that the state does not know. It returns
 // the owner that the record of the append names.
 func (c *Core) rememberProducer(a *Append, records []state.Record) (owner uint32, _ []state.Record, err error) {
-	overlay, principal := c.lead.overlay, ""
-	if overlay.Level < state.LevelProducers || overlay.Topic(a.Topic) == nil {
+	m, overlay, principal := &c.lead.remember, c.lead.overlay, ""
+	if !c.remembers() || overlay.Topic(a.Topic) == nil {
 		return 0, records, nil
 	}
 	if a.Check != nil {
 		principal = a.Check.Principal
 	}
 	owner = state.OwnerOf(principal)
-	p, known := overlay.Producer(state.ProducerKey{PartitionID: state.PartitionID{Topic: a.Topic, Partition: a.Partition}, ID: a.Producer.ID})
+	k := state.ProducerKey{PartitionID: state.PartitionID{Topic: a.Topic, Partition: a.Partition}, ID: a.Producer.ID}
+	p, known := overlay.Producer(k)
 	if known && p.Owner == owner {
 		return 0, records, nil
+	}
+	earlier, skipped := m.skipped[k]
+	if skipped = skipped && !known && !c.since(earlier.at, Young) && a.Producer.Sequence != earlier.sequence; skipped {
+		m.counts.Refused++
+		return 0, records, c.producersFull(owner)
 	}
 	for !known && c.noPlace(owner) {
 		forget, ok := c.replaceable(owner)
 		if !ok {
-			c.lead.remember.counts.Refused++
+			m.counts.Refused++
+			c.skip(k, a.Producer.Sequence)
 			return 0, records, c.producersFull(owner)
 		}
 		before := overlay.Producers()
-		records = append(records, c.own(forget))
-		c.lead.remember.counts.Replaced += uint64(before - overlay.Producers())
+		records = append(records, c.proposeOwn(forget))
+		m.counts.Replaced += uint64(before - overlay.Producers())
 	}
+	delete(m.skipped, k)
 	return owner, records, nil
+}
+
+// skip notes a refused first batch, unless too many are noted.
+func (c *Core) skip(k state.ProducerKey, sequence int32) {
+	m := &c.lead.remember
+	if len(m.skipped) >= skippedMax {
+		for k, s := range m.skipped {
+			if c.since(s.at, Young) {
+				delete(m.skipped, k)
+			}
+		}
+	}
+	if m.skipped == nil {
+		m.skipped = map[state.ProducerKey]skip{}
+	}
+	if len(m.skipped) < skippedMax {
+		m.skipped[k] = skip{c.now, sequence}
+	}
 }
 
 // noPlace reports whether a principal may not have another producer. An eighth of the places does not
@@ -96,8 +142,9 @@ func (c *Core) noPlace(owner uint32) bool {
 		return false
 	}
 	own := c.lead.overlay.ProducersHeld(owner) // first, because it counts
-	free := most - c.lead.overlay.Producers()
-	return free <= 0 || own >= ownersShare*free || free < most/8*7 && !c.lead.overlay.FitsProducer()
+	known := c.lead.overlay.Producers()
+	free := min(most-known, max(c.lead.overlay.ProducerRoom(), most/8-known))
+	return free <= 0 || own >= ownersShare*free
 }
 
 func (c *Core) producersFull(owner uint32) error {
@@ -108,7 +155,7 @@ func (c *Core) producersFull(owner uint32) error {
 // the clock of Step, or nil. If the answer takes a search, it is nil.
 func (c *Core) RefusesProducer(principal string, now int64) error {
 	owner := state.OwnerOf(principal)
-	if c.role != RoleLeader || c.lead.overlay.Level < state.LevelProducers || now >= c.lead.remember.lookAt || !c.noPlace(owner) {
+	if c.role != RoleLeader || !c.remembers() || now >= c.lead.remember.unblockAt || !c.lead.remember.blocked[owner] || !c.noPlace(owner) {
 		return nil
 	}
 	return c.producersFull(owner)
@@ -119,49 +166,56 @@ func (c *Core) RefusesProducer(principal string, now int64) error {
 // state.LevelProducers have no owner, and may always be replaced.
 func (c *Core) replaceable(owner uint32) (state.Record, bool) {
 	m, overlay := &c.lead.remember, c.lead.overlay
-	if c.now < m.lookAt {
+	if c.now >= m.unblockAt {
+		m.blocked, m.unblockAt = map[uint32]bool{}, c.now+int64(blockedFor)
+	}
+	if m.blocked[owner] || c.now < m.searchAt {
 		return state.Record{}, false
 	}
-	before := c.logTimeBefore(Young)
-	ages := overlay.ProducerAges(before)
+	m.searchAt = c.now + int64(searchEvery)
+	old := overlay.ProducersBefore(c.logTimeBefore(Young))
 	victim, most := uint32(0), 0
-	for of := range ages.Times { //tidy:unordered the largest, then the smallest number
+	for of := range old { //tidy:unordered the largest, then the smallest number
 		if n := overlay.ProducersHeld(of); n > most || n == most && of < victim {
 			victim, most = of, n
 		}
 	}
-	times, n := ages.Times[victim], most/replaceShare
-	found := most > 0 && (victim == 0 || most >= overlay.ProducersHeld(owner))
-	if !found || len(times) <= n { // few: the next search will not find more soon
-		m.lookAt = c.now + max(int64(lookEvery), 1000*(ages.Oldest-before))
-	}
-	if !found {
+	if most == 0 || victim != 0 && most < overlay.ProducersHeld(owner) {
+		m.blocked[owner] = true
 		return state.Record{}, false
 	}
+	times := old[victim]
 	slices.Sort(times)
-	return state.Record{Kind: state.ProducersForget, Time: times[min(len(times)-1, n)] + 1, Owner: victim}, true
+	last := min(len(times), max(most/replaceShare, replaceMin)) - 1
+	return state.Record{Kind: state.ProducersForget, Time: times[last] + 1, Owner: victim}, true
 }
 
 // expireProducers forgets the producers that have expired, if it is time to look.
 func (c *Core) expireProducers(records []state.Record) []state.Record {
 	m, overlay := &c.lead.remember, c.lead.overlay
-	if overlay.Level < state.LevelProducers || c.now < max(m.expireAt, c.lead.since+int64(Young)) {
+	if !c.remembers() || c.now < max(m.expireAt, c.lead.since+int64(Young)) {
 		return records
 	}
 	m.expireAt = c.now + int64(expireEvery)
 	before := c.logTimeBefore(c.cfg.ProducerExpiration)
-	if len(overlay.ProducerAges(before).Times) == 0 {
+	if len(overlay.ProducersBefore(before)) == 0 {
 		return records
 	}
 	n := overlay.Producers()
-	records = append(records, c.own(state.Record{Kind: state.ProducersForget, Time: before}))
+	records = append(records, c.proposeOwn(state.Record{Kind: state.ProducersForget, Time: before}))
 	m.counts.Expired += uint64(n - overlay.Producers())
 	return records
 }
 
-// noteLogTime notes the append time of the slot that is being frozen.
-func (c *Core) noteLogTime(slotTime int64) {
+// noteLogTime notes the append time of a slot that was committed, and that an operator has set the log
+// time back.
+func (c *Core) noteLogTime(slotTime int64, records []state.Record) {
 	m := &c.lead.remember
+	for i := range records {
+		if r := &records[i]; r.Kind == state.TimeReset {
+			m.samples, m.began, m.newest = nil, min(m.began, r.Time), logTime{c.now, r.Time}
+		}
+	}
 	every := int64(max(samplesEvery, c.cfg.ProducerExpiration/samplesMax))
 	if n := len(m.samples); n == 0 || c.now-m.samples[n-1].at >= every {
 		m.samples = append(m.samples, m.newest)
@@ -176,10 +230,14 @@ func (c *Core) noteLogTime(slotTime int64) {
 func (c *Core) logTimeBefore(age Duration) int64 {
 	m := &c.lead.remember
 	before := m.began - max(0, int64(age)-(c.now-c.lead.since))/1000
-	for _, s := range append(m.samples, m.newest) {
+	note := func(s logTime) {
 		if c.since(s.at, age) {
 			before = max(before, s.log+1)
 		}
 	}
-	return before
+	for _, s := range m.samples {
+		note(s)
+	}
+	note(m.newest)
+	return min(before, m.slotTime-int64(age)/1000)
 }

@@ -290,6 +290,7 @@ func (s *State) applyRecord(r *Record) {
 		s.Level = r.Level
 	case TimeReset:
 		s.AppendTime = r.Time
+		s.resetProducers(r.Time)
 	case AccessChange:
 		s.Access.Apply(r.Access)
 	case CompactionDone:

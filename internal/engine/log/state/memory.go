@@ -1,5 +1,7 @@
 package state
 
+import "math"
+
 // Estimates of a leader's memory for the parts of a state, in bytes. A leader holds the tables
 // twice, committed and in the overlay; a view that is being stored or merged shares most of them.
 // TestMemory compares the estimates with the heap.
@@ -70,8 +72,13 @@ func ProducersWithin(bytes int64) int { return int(bytes / 3 * 2 / producerMemor
 // ProducersMemory is the inverse of ProducersWithin.
 func ProducersMemory(producers int) int64 { return int64(producers) * producerMemory / 2 * 3 }
 
-// FitsProducer reports whether a catalog has room for one more producer.
-func (s *State) FitsProducer() bool { return s.fits(producerMemory) }
+// ProducerRoom is the number of producers for which a catalog has memory; it may be negative.
+func (s *State) ProducerRoom() int {
+	if s.Room.Max <= 0 {
+		return math.MaxInt
+	}
+	return int((s.Room.Max - s.Room.Ranges - s.Memory().Tables) / producerMemory)
+}
 
 // growth is an estimate of the bytes of tables that a record adds.
 func (s *State) growth(r *Record) int64 {

@@ -133,6 +133,8 @@ func (s *State) Committed(slot uint64, records []Record) {
 			if e, changed := c.batches[k]; changed && e.slot == slot {
 				delete(c.batches, k)
 			}
+		case TimeReset:
+			c.held = nil // it has made producers older
 		case ProducersForget:
 			c.forgets = c.forgets[1:]
 			for k, e := range c.batches {
@@ -142,7 +144,7 @@ func (s *State) Committed(slot uint64, records []Record) {
 			}
 		}
 	}
-	if s.Level < LevelProducers { // the committed state may have forgotten an eighth
+	if c.held == nil { // below LevelProducers the committed state may have forgotten an eighth
 		s.tally.producers = c.committed.tally.producers + len(c.batches)
 	}
 }
@@ -158,22 +160,14 @@ func (s *State) ProducersHeld(owner uint32) int {
 	return c.held[owner]
 }
 
-// ProducerAges describes the producers of a catalog whose newest batches are older than a time.
-type ProducerAges struct {
-	Oldest int64              // the oldest newest batch of all producers, µs; 0: there is none
-	Times  map[uint32][]int64 // of those that are older, by owner, in no order, µs
-}
-
-// ProducerAges visits all producers.
-func (s *State) ProducerAges(before int64) ProducerAges {
-	a := ProducerAges{Times: map[uint32][]int64{}}
+// ProducersBefore returns the times, in µs and in no order, of the newest batches that are older than a
+// time, by the owners of their producers. It visits all producers.
+func (s *State) ProducersBefore(before int64) map[uint32][]int64 {
+	old := map[uint32][]int64{}
 	s.eachProducer(func(_ ProducerKey, p *Producer) {
-		if a.Oldest == 0 || p.LastTime < a.Oldest {
-			a.Oldest = p.LastTime
-		}
 		if p.LastTime < before {
-			a.Times[p.Owner] = append(a.Times[p.Owner], p.LastTime)
+			old[p.Owner] = append(old[p.Owner], p.LastTime)
 		}
 	})
-	return a
+	return old
 }

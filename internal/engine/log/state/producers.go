@@ -219,6 +219,29 @@ func (s *State) forgetProducers(r *Record) {
 	}
 }
 
+// resetProducers gives producers whose newest batches are of after a TimeReset its time: otherwise they
+// would not get older until the log time is that of those batches.
+func (s *State) resetProducers(time int64) {
+	if s.changes != nil || s.Level < LevelProducers {
+		return
+	}
+	var later []Producer
+	for _, t := range s.Topics() {
+		for i, p := range t.Partitions.Written() {
+			later = later[:0]
+			for e := range p.Producers.All() {
+				if e.LastTime > time {
+					later = append(later, *e)
+				}
+			}
+			for _, e := range later {
+				e.LastTime = time
+				s.partitionForWrite(s.topicForWrite(t.ID), uint32(i)).Producers.put(s.gen, e)
+			}
+		}
+	}
+}
+
 // dropProducers drops the producers of a partition that f selects.
 func (s *State) dropProducers(id PartitionID, f func(*Producer) bool) {
 	p := s.partitionForWrite(s.topicForWrite(id.Topic), id.Partition)

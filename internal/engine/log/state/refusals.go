@@ -85,7 +85,7 @@ type ProducersFullError struct{ Own, Known, Max int } // producers, in each part
 
 func (e *ProducersFullError) Error() string {
 	limit := budget.LimitFor(budget.State, ProducersMemory(2*e.Max))
-	return fmt.Sprintf("too many idempotent producers: %d of %d are remembered, %d of this principal, and those have written within 10 minutes (a producer counts once for each partition): retry later, use fewer, or start with --memory-limit %dMiB",
+	return fmt.Sprintf("too many idempotent producers: %d of %d are remembered, %d of this principal, and none can be forgotten for a new one yet (a producer counts once for each partition): retry later, use fewer, or start with --memory-limit %dMiB",
 		e.Known, e.Max, e.Own, (limit+1<<20-1)>>20)
 }
 
