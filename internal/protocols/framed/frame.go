@@ -93,6 +93,17 @@ func (f *Frame) Charge(n int64) error {
 	return err
 }
 
+// ChargeWait is Charge for what other requests leave free soon: without memory of its own yet, the
+// request waits for it until ctx ends.
+func (f *Frame) ChargeWait(ctx context.Context, n int64) error {
+	err := f.Charge(n)
+	if err == nil || f.held != nil {
+		return err
+	}
+	f.held, err = f.spill.ReserveWait(ctx, n)
+	return err
+}
+
 // newFrame reserves the memory of a request of n bytes, waiting for it, and gets a buffer.
 func (l *link) newFrame(ctx context.Context, a *Admission, n int) (*Frame, error) {
 	f := &Frame{l: l, class: a.Class, spill: a.Spill}

@@ -93,18 +93,19 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (*kmsg.Met
 			resp.Topics = append(resp.Topics, m)
 		}
 	}
+	// First the topics themselves, so that a topic without memory for its partitions can be named.
+	if err := c.frame.ChargeWait(ctx, int64(len(found))*c.partitionBytes()); err != nil {
+		return nil, err
+	}
 	for i := range found {
 		ref := &found[i]
-		if c.chargeTopics(found[i:i+1]) == nil {
+		if c.frame.Charge(int64(ref.Partitions)*c.partitionBytes()) == nil {
 			t := describeTopic(ref, &ns)
 			if r.IncludeTopicAuthorizedOperations {
 				t.AuthorizedOperations = c.operations(access.Topic, ref.Name)
 			}
 			resp.Topics = append(resp.Topics, t)
 			continue
-		}
-		if err := c.frame.Charge(partitionBytes); err != nil {
-			return nil, err
 		}
 		m := kmsg.NewMetadataResponseTopic() // the client requests it alone
 		m.ErrorCode, m.Topic, m.TopicID = kerr.LeaderNotAvailable.Code, &ref.Name, ref.ID
