@@ -120,6 +120,7 @@ func (c *Core) rememberProducer(a *Append, records []state.Record) (owner uint32
 func (c *Core) skip(k state.ProducerKey, sequence int32) {
 	m := &c.lead.remember
 	if len(m.skipped) >= skippedMax {
+		//tidy:unordered each is judged alone
 		for k, s := range m.skipped {
 			if c.since(s.at, Young) {
 				delete(m.skipped, k)
