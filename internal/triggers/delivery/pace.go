@@ -44,7 +44,7 @@ func (p *pace) ended(round int, o webhook.Outcome) {
 	switch {
 	case round != p.round:
 	case o.Kind == webhook.Delivered:
-		if p.took = append(p.took, o.Took); len(p.took) >= max(windowMin, p.limit) {
+		if p.took = append(p.took, o.Took); len(p.took) >= p.window() {
 			slices.Sort(p.took)
 			p.judge(p.took[len(p.took)/2])
 		}
@@ -52,6 +52,15 @@ func (p *pace) ended(round int, o webhook.Outcome) {
 		p.set(max(1, p.limit/2))
 		p.resume = holdWindows
 	}
+}
+
+// window is the number of answers of a window. After errors the first answers lead back to
+// concurrencyFirst, so that a slow receiver that works again does not get one message at a time.
+func (p *pace) window() int {
+	if p.limit < concurrencyFirst {
+		return p.limit
+	}
+	return max(windowMin, p.limit)
 }
 
 // judge ends a window.
@@ -63,7 +72,7 @@ func (p *pace) judge(p50 time.Duration) {
 	case p50 > p.base+p.base/slowerFactor+slowerBy:
 		p.set(p.limit - p.limit/4)
 		p.resume = holdWindows
-	case p.resume == 0 && p.used && p.limit < concurrencyMost:
+	case p.used && (p.limit < concurrencyFirst || p.resume == 0 && p.limit < concurrencyMost):
 		p.set(min(concurrencyMost, p.limit+max(1, p.limit/2)))
 	default:
 		p.resume = max(0, p.resume-1)

@@ -44,6 +44,13 @@ func TestPace(t *testing.T) {
 		check.Equalf(t, p.limit, before/2, "limit after the answer to an earlier message")
 	}
 
+	for range 5 {
+		p.ended(p.round, webhook.Outcome{Kind: webhook.Retry})
+	}
+	check.Equalf(t, p.limit, 1, "limit of a receiver that does not answer")
+	p.send(1+2+3, 1000)
+	check.Equalf(t, p.limit, 4, "limit after the first answers")
+
 	for _, atOnce := range []int{1, 6, 10, 20} {
 		p = newPace()
 		most := p.send(5000, atOnce)
