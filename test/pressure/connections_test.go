@@ -38,7 +38,7 @@ func TestKeepAliveConnections(t *testing.T) {
 		busy.Go(func() {
 			for open := false; !stop.Load(); {
 				before, asked := !crowded.Load(), time.Now()
-				status, err := b.postOnce(c)
+				resp, body, err := b.postOnce(c)
 				switch {
 				case err != nil && time.Since(asked) > silent: // it stalled
 					stalled.Add(1)
@@ -47,6 +47,8 @@ func TestKeepAliveConnections(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 					return
+				}
+				switch status := resp.StatusCode; {
 				case status == http.StatusTooManyRequests && !open: // the broker had other connections to close first
 					continue
 				case status == http.StatusCreated && before:
@@ -54,10 +56,10 @@ func TestKeepAliveConnections(t *testing.T) {
 				case status == http.StatusCreated, status == http.StatusTooManyRequests && !before:
 					over.Add(1)
 				default:
-					t.Errorf("status %d", status)
+					t.Errorf("status %d %s", status, body)
 					return
 				}
-				open = true
+				open = !resp.Close // the broker closes connections while others wait for a slot
 			}
 		})
 	}
@@ -68,20 +70,7 @@ func TestKeepAliveConnections(t *testing.T) {
 	}
 	wait(&within)
 	crowded.Store(true)
-	begin, longest, refused := time.Now(), time.Duration(0), 0
-	for range 20 {
-		one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
-		asked := time.Now()
-		status, err := b.postOnce(one)
-		if err != nil || status != http.StatusCreated && status != http.StatusTooManyRequests {
-			t.Errorf("connection over the limit: %d %v", status, err)
-		}
-		longest = max(longest, time.Since(asked))
-		if status == http.StatusTooManyRequests {
-			refused++
-		}
-	}
-	t.Logf("20 connections over the limit in %s, %s at most for one, %d refused", time.Since(begin), longest, refused)
+	b.beyond(20)
 	wait(&over)
 	stop.Store(true)
 	busy.Wait()
@@ -93,13 +82,28 @@ func TestKeepAliveConnections(t *testing.T) {
 	b.within(limit)
 }
 
+// beyond produces on n connections over the limit, one after the other.
+func (b *broker) beyond(n int) {
+	begin, longest, refused := time.Now(), time.Duration(0), 0
+	for range n {
+		one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+		asked := time.Now()
+		resp, _, err := b.postOnce(one)
+		if err != nil || resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusTooManyRequests {
+			b.t.Errorf("connection over the limit: %v %v", resp, err)
+			continue
+		}
+		longest = max(longest, time.Since(asked))
+		if resp.StatusCode == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	b.t.Logf("%d connections over the limit in %s, %s at most for one, %d refused", n, time.Since(begin), longest, refused)
+}
+
 // postOnce produces a record.
-func (b *broker) postOnce(c *http.Client) (status int, err error) {
-	resp, _, err := b.ask(b.t.Context(), b.url+"/records?topic-name=busy", request{
+func (b *broker) postOnce(c *http.Client) (resp *http.Response, body []byte, err error) {
+	return b.ask(b.t.Context(), b.url+"/records?topic-name=busy", request{
 		method: http.MethodPost, kind: api.TextPlain, accept: api.JSON + ", " + api.ProblemJSON, body: []byte("x"), client: c,
 	})
-	if err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, nil
 }
