@@ -60,7 +60,7 @@ var (
 	ErrBeyondEnd        error = codeError(api.OffsetBeyondEnd)
 	ErrSequenceGap      error = codeError(api.SequenceGap)
 	ErrProducerFenced   error = codeError(api.ProducerFenced)
-	// The broker remembers too many idempotent producers, which have written within 10 minutes.
+	// The broker remembers too many idempotent producers, and can forget none yet. Retry later.
 	ErrProducersFull error = codeError(api.ProducersFull)
 	// The bucket's format level is too low for the call, or too high for the broker.
 	ErrFormatLevel error = codeError(api.FormatLevel)

@@ -40,7 +40,7 @@ func (o *owner) noteProducers() {
 	const hint = "raise --memory-limit, or use fewer producers or partitions"
 	known, most := o.core.State().Producers(), o.core.ProducersMax()
 	if n := now.Refused - last.Refused; n > 0 {
-		o.lines.Warn(o.opt.Logger, "", "new idempotent producers are refused: too many have written within 10 minutes",
+		o.lines.Warn(o.opt.Logger, "", "new idempotent producers are refused: none of the others can be forgotten yet",
 			"refused", n, "known", known, "limit", most, "hint", hint)
 	}
 	if n := now.Replaced - last.Replaced; n > 0 {

@@ -129,8 +129,8 @@ func (p *Listener) Refused() uint64 { return p.refused.Get() }
 // FilesSetting is the setting of the limit of open files.
 const FilesSetting = "ulimit -n"
 
-// setting names what raises the limit of this listener, as full as it is now.
-func (p *Listener) setting() string {
+// Setting names what raises the limit of this listener, as full as it is now.
+func (p *Listener) Setting() string {
 	switch most := p.Most(); {
 	case most == p.o.Max:
 		return p.o.Flag
@@ -147,7 +147,7 @@ func (l *Limiter) Status() *api.ConnectionsStatus {
 	l.mu.Unlock()
 	for _, p := range listeners {
 		s.Listeners = append(s.Listeners, api.ListenerStatus{
-			Name: p.o.Name, Open: p.Open(), Limit: p.Most(), Refused: p.Refused(), Setting: p.setting(),
+			Name: p.o.Name, Open: p.Open(), Limit: p.Most(), Refused: p.Refused(), Setting: p.Setting(),
 		})
 	}
 	return s
@@ -405,5 +405,5 @@ func (l *Limiter) freedLocked() {
 func (p *Listener) Refuse(remote string) {
 	p.refused.Inc()
 	p.l.lines.Warn(p.l.o.Logger, p.o.Name, "connections at their limit and in use, new ones are refused", "listener", p.o.Name,
-		"open", p.Open(), "limit", p.Most(), "remote", remote, "flag", p.setting())
+		"open", p.Open(), "limit", p.Most(), "remote", remote, "flag", p.Setting())
 }

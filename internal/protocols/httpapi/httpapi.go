@@ -235,12 +235,13 @@ var errNoSlot = errors.New("no connection slot")
 
 // noSlot refuses a request on a connection beyond the limit.
 func (a *API) noSlot() error {
-	return fmt.Errorf("%w: %w", errNoSlot, problem.New(api.OverBudget, "too many connections (limit %d)", a.connections.Slots.Most()))
+	return fmt.Errorf("%w: %w", errNoSlot, problem.New(api.OverBudget, "too many connections (limit %d): retry later, or raise %s",
+		a.connections.Slots.Most(), a.connections.Slots.Setting()))
 }
 
 // noReader refuses a request that would wait for records.
 func (s *Source) noReader() error {
-	return fmt.Errorf("%w: %w", errNoSlot, problem.New(api.OverBudget, "too many connections of readers: a tenth of the limit is kept for writes"))
+	return fmt.Errorf("%w: %w", errNoSlot, problem.New(api.OverBudget, "too many readers: a tenth of the connections is kept for writes; retry later, or raise the limit in GET /status"))
 }
 
 // serve calls the handler of a route. who is nil on a route without a key; another client than that

@@ -425,7 +425,7 @@ func (c *Core) commitDurable() {
 		c.lead.slots[0] = nil
 		c.lead.slots = c.lead.slots[1:]
 		c.lead.overlay.Committed(f.Head.Slot, s.records)
-		c.noteLogTime(f.Head.Time, s.records)
+		c.noteLogTime(f.Head.Time)
 		c.applied(s.records, false)
 		c.lead.seenAt = c.now
 		c.looked(s.storedAt)

@@ -19,7 +19,8 @@ type remembering struct {
 	slotTime int64     // append time of the slot that is being frozen, µs
 	searchAt int64     // when the producers may next be searched for old ones
 	expireAt int64     // when they are next searched for expired ones
-	// No search of the current second has found a place for these owners.
+	// For these owners a search has found no place. They cause none until unblockAt, so that their
+	// repeated requests do not keep searches from others.
 	blocked   map[uint32]bool
 	unblockAt int64
 	// skipped are first batches that were refused, so that later ones of their producers do not come before
@@ -54,7 +55,7 @@ const (
 	ownersShare = 8
 	// replaceShare: 1/replaceShare of a principal's producers is forgotten at once.
 	replaceShare = 8
-	// replaceMin is forgotten at once of a principal that has few.
+	// A principal with few producers loses replaceMin at once, since a search is allowed only now and then.
 	replaceMin = 16
 	// A search visits all producers.
 	searchEvery  = second / 10
@@ -208,15 +209,9 @@ func (c *Core) expireProducers(records []state.Record) []state.Record {
 	return records
 }
 
-// noteLogTime notes the append time of a slot that was committed, and that an operator has set the log
-// time back.
-func (c *Core) noteLogTime(slotTime int64, records []state.Record) {
+// noteLogTime notes the append time of a slot that was committed.
+func (c *Core) noteLogTime(slotTime int64) {
 	m := &c.lead.remember
-	for i := range records {
-		if r := &records[i]; r.Kind == state.TimeReset {
-			m.samples, m.began, m.newest = nil, min(m.began, r.Time), logTime{c.now, r.Time}
-		}
-	}
 	every := int64(max(samplesEvery, c.cfg.ProducerExpiration/samplesMax))
 	if n := len(m.samples); n == 0 || c.now-m.samples[n-1].at >= every {
 		m.samples = append(m.samples, m.newest)
@@ -227,7 +222,9 @@ func (c *Core) noteLogTime(slotTime int64, records []state.Record) {
 	m.newest = logTime{c.now, slotTime}
 }
 
-// logTimeBefore returns a log time, in µs, such that all slots before it are at least this old.
+// logTimeBefore returns a log time, in µs, such that all slots before it are at least this old, on the
+// clock of Step and as a difference of log times. After a TimeReset only the latter counts, since the
+// noted times are later than those of the log.
 func (c *Core) logTimeBefore(age Duration) int64 {
 	m := &c.lead.remember
 	before := m.began - max(0, int64(age)-(c.now-c.lead.since))/1000

@@ -118,6 +118,47 @@ func TestLaterBatchesWaitForARefusedFirst(t *testing.T) {
 	must.NoErrorf(t, b.sends(batch("ann", 1, 1)), "the second batch again")
 }
 
+// TestANewLeaderForgetsNothingAtOnce: the clock of the leader before may have been wrong.
+func TestANewLeaderForgetsNothingAtOnce(t *testing.T) {
+	a := leader(t, remembers())
+	known(t, a)
+	must.NoError(t, a.sends(batch("ann", 1, 0)))
+	a.freezeAt(48*time.Hour, nil, one(-1))
+	b := a.successor(remembers())
+	b.freezeAt(48*time.Hour, nil, one(-1))
+	b.passes(9 * time.Minute)
+	b.freezeAt(48*time.Hour, nil, one(-1))
+	must.ErrorIsf(t, b.freezeAt(48*time.Hour, nil, batch("ann", 1, 0)).Appends[0].Err, core.ErrDuplicate, "a retry")
+}
+
+// TestARefusedPrincipalKeepsNoSearchFromOthers: one asks for a place every 100 ms, and another one in
+// between. A search comes at most every 100 ms.
+func TestARefusedPrincipalKeepsNoSearchFromOthers(t *testing.T) {
+	b := leader(t, remembers())
+	known(t, b)
+	ann := b.fills("ann", 0)
+	bob := b.fills("bob", 10_000)
+	b.passes(11 * time.Minute)
+	for i := int64(0); i < ann; i += 20 { // those of ann stay young
+		var some []core.Append
+		for j := range int64(20) {
+			some = append(some, batch("ann", i+j, 1))
+		}
+		b.freeze(nil, some...)
+		b.settle()
+	}
+	for i := range 5 {
+		b.passes(50 * time.Millisecond)
+		must.ErrorIsf(t, b.sends(batch("ann", 5000, 0)), state.ErrProducersFull, "ann")
+		b.passes(50 * time.Millisecond)
+		if err := b.sends(batch("bob", 20_000, 0)); err == nil {
+			must.Equalf(t, i > 0, true, "bob was kept waiting for the next search")
+			return
+		}
+	}
+	t.Errorf("bob, with %d old producers, found no place", bob)
+}
+
 // TestOneTokenDoesNotFillTheState: what a principal may hold depends on the memory that is left, too.
 func TestOneTokenDoesNotFillTheState(t *testing.T) {
 	b := leader(t, core.Config{StateMax: state.ProducersMemory(4000)})

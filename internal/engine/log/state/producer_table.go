@@ -22,9 +22,6 @@ type producerChunk struct {
 // partition that a view shares.
 const producersChunk = 64
 
-// Len is the number of producers.
-func (t *producerTable) Len() int { return t.n }
-
 // All yields the producers by ID. They must not be changed.
 func (t *producerTable) All() iter.Seq[*Producer] {
 	return func(yield func(*Producer) bool) {

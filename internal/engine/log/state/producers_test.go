@@ -34,7 +34,11 @@ func (l *log) appends(topic byte, first, n, sequence int) {
 }
 
 func (l *log) known(topic byte) int {
-	return l.s.Topic(record.ID{topic}).Partitions.At(0).Producers.Len()
+	n := 0
+	for range l.s.Topic(record.ID{topic}).Partitions.At(0).Producers.All() {
+		n++
+	}
+	return n
 }
 
 // TestProducersAreBounded checks that beyond the bound an eighth of the producers is forgotten,
@@ -195,13 +199,15 @@ func TestCatalogFollowsProducers(t *testing.T) {
 		if topics := c.Topics(); len(topics) > 0 {
 			topic = topics[r.IntN(len(topics))]
 		}
-		switch n := r.IntN(40); {
-		case n == 0:
+		switch n := r.IntN(24); {
+		case n < 2:
 			propose(state.Record{Kind: state.TopicCreate, Topic: id, Name: string('a' + rune(id[0])), Partitions: 2})
-		case n == 1 && topic != nil:
+		case n < 4 && topic != nil:
 			propose(state.Record{Kind: state.TopicDelete, Topic: topic.ID})
+		case n == 4:
+			propose(state.Record{Kind: state.TimeReset, Time: c.AppendTime - int64(1+r.IntN(100))})
 		case n < 8:
-			propose(state.Record{Kind: state.ProducersForget, Time: c.AppendTime - int64(r.IntN(200)), Owner: uint32(r.IntN(4))})
+			propose(state.Record{Kind: state.ProducersForget, Time: c.AppendTime + 2 - int64(r.IntN(100)), Owner: uint32(r.IntN(4))})
 		case topic != nil:
 			partition := uint32(r.IntN(2))
 			base := must.Get(c.Reserve(topic.ID, partition, 1, -1))(t)
