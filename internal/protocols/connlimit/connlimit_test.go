@@ -68,6 +68,10 @@ func TestWritesTakeTheSlotOfAReader(t *testing.T) {
 	check.Equalf(t, over.Promote(), true, "a write")
 	check.Equalf(t, over.Promote(), true, "the next write")
 	check.EqualSlicesf(t, left, []int{0}, "readers that left")
+	// The reader has not closed its connection yet: another write needs another one.
+	other := b.Enter(time.Now().Add(time.Hour), nil)
+	check.Equalf(t, other.Over() && other.Promote(), true, "another write")
+	check.EqualSlicesf(t, left, []int{0, 1}, "readers that left")
 }
 
 func TestOverWithoutReaders(t *testing.T) {
