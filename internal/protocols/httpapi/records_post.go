@@ -116,6 +116,7 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 	if err := read(p); err != nil {
 		return nil, err
 	}
+	p.in.Memory.Release() // the appends hold the rest
 	if err := p.identify(); err != nil {
 		return nil, err
 	}
@@ -140,7 +141,6 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 	if err := p.checkAll(); err != nil {
 		return nil, p.withdraw(err)
 	}
-	p.in.Memory.Release() // the appends hold the rest
 	results := p.a.b.Submit(ctx, p.appends).WaitFor(ctx, p.timeout)
 	if len(results) != len(p.appends) {
 		return nil, errors.New("broker returned a wrong number of results")

@@ -34,8 +34,10 @@ type Body struct {
 }
 
 const (
-	// slackMin is reserved in addition to the body, for a reader's buffer and small values.
-	slackMin = 16 << 10
+	// slackMin is reserved in addition to the body, for a reader's buffer and small values; for a small
+	// body smallSlack and the batches of its records.
+	slackMin   = 16 << 10
+	smallSlack = 12 << 10
 	// growMin is the first buffer of a body of unknown length.
 	growMin = 16 << 10
 )
@@ -61,17 +63,26 @@ func (in *Body) OpenFor(n int64) error {
 	if err := in.Declared(); err != nil {
 		return err
 	}
-	n = max(n, growMin)
-	if n += slackMin; n+n/8 <= in.Memory.Class.Limit() {
-		n += n / 8 // most bodies fit into this as batches, so that no buffer has to grow
-	}
-	if err := in.Memory.Need(n); err != nil {
+	if err := in.Memory.Need(in.estimate(n)); err != nil {
 		return err
 	}
 	if !in.ended {
 		in.beginRead()
 	}
 	return nil
+}
+
+// estimate returns the memory that most bodies of n bytes take with their batches, so that none of
+// their buffers has to wait for more.
+func (in *Body) estimate(n int64) int64 {
+	if in.R.ContentLength > 0 && in.R.ContentLength <= smallBody {
+		return 2*n + smallSlack
+	}
+	n = max(n, growMin) + slackMin
+	if n+n/8 <= in.Memory.Class.Limit() {
+		n += n / 8
+	}
+	return n
 }
 
 // Peek reads the beginning of a body into b before memory is reserved for it. Call it after Declared.

@@ -18,16 +18,15 @@ import (
 // headerBytesMax bounds a request's headers.
 const headerBytesMax = 16 << 10
 
-// IdleBytes is the memory of a connection without a request: two buffers of 4 KiB, a goroutine, and
-// the state of net/http and of the request guard. servingBytes is that of one with a request, besides
-// what the request reserves: the stack of its handler and a buffer for its answer. PollBytes is that of
-// a request that waits for records, with its second goroutine, and StreamBytes that of an event stream,
-// which net/http does not serve (taker).
+// IdleBytes is the memory of a connection: two buffers of 4 KiB, a goroutine, and the state of net/http
+// and of the request guard. A request takes 9 KiB more, for the stack of its handler and a buffer for
+// its answer, but all connections within the limit may have one at once. PollBytes is the memory of a
+// connection whose request waits for records, with its second goroutine, and StreamBytes that of an
+// event stream, which net/http does not serve (taker).
 const (
-	IdleBytes    = 11 << 10
-	servingBytes = 20 << 10
-	PollBytes    = 30 << 10
-	StreamBytes  = 15 << 10
+	IdleBytes   = 11 << 10
+	PollBytes   = 30 << 10
+	StreamBytes = 15 << 10
 )
 
 // Connections are the open connections of a server. A new connection that finds no slot is queued in

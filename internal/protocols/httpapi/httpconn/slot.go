@@ -245,11 +245,8 @@ func (p *ConnSlot) enterLocked(to phase) {
 	if p.phase >= closing && to < p.phase {
 		return // net/http still reports states of a closed connection
 	}
-	switch {
-	case to == idle:
+	if to == idle {
 		p.limit.Set(IdleBytes + p.c.TLS)
-	case to == serving && p.phase == idle:
-		p.limit.Set(servingBytes + p.c.TLS)
 	}
 	p.phase, p.evicted = to, time.Time{}
 	if to != serving {
