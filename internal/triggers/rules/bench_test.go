@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/engine/base/machine"
 	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/internal/triggers/rules/store"
 	"github.com/sebbroker/seb/record"
@@ -108,6 +109,41 @@ func BenchmarkInstances(b *testing.B) {
 		must.NoError(b, err)
 		b.ReportMetric(float64(info.Size())/1e6, "MB")
 		b.ReportMetric(float64(info.Size())/entities, "bytes/instance")
+	}
+}
+
+// BenchmarkStorm measures firings at deadlines of one instant, until all are recorded and read back.
+func BenchmarkStorm(b *testing.B) {
+	const entities = 100_000
+	for b.Loop() {
+		b.StopTimer()
+		s := benchEngine(b)
+		s.put(s.definition("hour", `A THEN (NOT B WITHIN 1 hour)`, nil))
+		s.settle()
+		t, _ := s.b.Topic("events")
+		var recs [2][]record.Record
+		for i := range entities {
+			e := ev(fmt.Sprintf("user-%07d", i*7919%entities), "A")
+			part := s.b.partOf(t, e.EntityID)
+			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: must.Get(json.Marshal(e))(b)})
+		}
+		s.b.mu.Lock()
+		for part := range recs {
+			s.b.appendLocked(t.ID, uint32(part), recs[part])
+		}
+		s.b.mu.Unlock()
+		s.settle()
+		s.b.advance(time.Hour)
+		b.StartTimer()
+		before := machine.CPUTime()
+		for s.counted("firings_recorded_total") < entities {
+			s.b.advance(s.w.Step(b.Context()))
+		}
+		b.ReportMetric(float64((machine.CPUTime()-before).Microseconds())/entities, "cpu-µs/firing")
+		b.StopTimer()
+		s.settle()
+		s.end()
+		b.StartTimer()
 	}
 }
 

@@ -152,10 +152,18 @@ func (w *worker) passDeadlines(tx *store.Tx, rows []store.Due, cut int64) (all b
 	sorting.Stable(transitions, func(a, b dueTransition) int {
 		return cmp.Or(cmp.Compare(a.transition.At, b.transition.At), cmp.Compare(a.live.ID, b.live.ID), cmp.Compare(a.key.Entity, b.key.Entity))
 	})
-	for i := range transitions {
-		e := &transitions[i]
-		if err := w.applyTransition(tx, e.live, e.key, &e.transition); err != nil {
+	for some := range slices.Chunk(transitions, store.HeldMax) {
+		ids := make([]rule.ID, len(some))
+		for i := range some {
+			ids[i] = some[i].transition.ID
+		}
+		if err := tx.HoldFirings(ids); err != nil {
 			return false, err
+		}
+		for i := range some {
+			if err := w.applyTransition(tx, some[i].live, some[i].key, &some[i].transition); err != nil {
+				return false, err
+			}
 		}
 	}
 	return all, w.flush(tx)
@@ -352,6 +360,6 @@ func (w *worker) useless(tx *store.Tx, x *store.Firing, later bool) (bool, error
 	case w.opt.CapSpan != nil && last >= w.pos.Time/1000-l.capSpan.Milliseconds():
 		return false, nil
 	}
-	pending, err := tx.InOutbox(x.ID)
+	pending, err := tx.InOutbox(x)
 	return !pending, err
 }

@@ -360,19 +360,19 @@ func (w *worker) instanceOf(k store.InstKey, x *cached) *rule.Instance {
 	return &w.inst
 }
 
-// applyTransition stores a firing, and an outbox entry to record it.
+// applyTransition stores a firing, which is then in the outbox, or the retraction of one.
 func (w *worker) applyTransition(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition) error {
 	if e.Retracts {
 		return w.applyRetraction(tx, e)
 	}
-	x := store.Firing{
+	x := &store.Firing{
 		ID: e.ID, Trigger: l.ID, Entity: k.Entity, Version: l.Version, Topic: l.Topic, Partition: k.Partition,
 		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
 	}
 	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != rule.Historic { // not trimmed
 		x.State = rule.Forgotten
 	}
-	added, err := tx.AddFiring(&x)
+	added, err := tx.AddFiring(x)
 	if err != nil || !added { // already recorded
 		return err
 	}
@@ -381,7 +381,7 @@ func (w *worker) applyTransition(tx *store.Tx, l *live, k store.InstKey, e *rule
 	}
 	w.met.fired.Inc()
 	w.outboxPending = true
-	return tx.PutOutbox(&store.OutboxEntry{ID: x.ID, At: x.At, Cause: x.Cause})
+	return nil
 }
 
 // applyRetraction adds the retraction of a firing to the outbox.
@@ -394,7 +394,7 @@ func (w *worker) applyRetraction(tx *store.Tx, e *rule.Transition) error {
 	case rule.Computed, rule.Pending, rule.Delivered, rule.Dead:
 		w.met.retracted.Inc()
 		w.outboxPending = true
-		return tx.PutOutbox(&store.OutboxEntry{Retracts: true, ID: e.ID, At: e.At, Cause: e.Cause})
+		return tx.PutRetraction(e.ID, e.At, e.Cause)
 	}
 	return nil
 }

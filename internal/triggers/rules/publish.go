@@ -316,7 +316,7 @@ func (w *worker) firings(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		err = w.apply(ctx, p, func(tx *store.Tx) error {
-			return w.each(p, func(r *record.Record, stamped bool) error { return w.applyRecord(tx, r, stamped) })
+			return w.applyRecords(tx, p)
 		})
 		p.Release()
 		if err != nil {
@@ -359,41 +359,75 @@ func (w *worker) skipTrimmed(ctx context.Context) error {
 	return err
 }
 
-// applyRecord applies a record of the topic of firings.
-func (w *worker) applyRecord(tx *store.Tx, r *record.Record, stamped bool) error {
-	rec, id, err := rule.ParseRecord(r.Value)
-	if err == nil && (!stamped || rec.At > r.Timestamp) {
-		err = fmt.Errorf("%w: at: %d is after its append time %d", rule.ErrRecord, rec.At, r.Timestamp)
+// firingRecord is a parsed record of the topic of firings.
+type firingRecord struct {
+	rule.Record
+	id rule.ID
+	at int64 // append time (ms)
+}
+
+// applyRecords applies a piece of the topic of firings.
+func (w *worker) applyRecords(tx *store.Tx, p *piece) error {
+	var some []firingRecord
+	var ids []rule.ID
+	apply := func() error {
+		if err := tx.HoldFirings(ids); err != nil {
+			return err
+		}
+		for i := range some {
+			if err := w.applyRecord(tx, &some[i]); err != nil {
+				return err
+			}
+		}
+		some, ids = some[:0], ids[:0]
+		return nil
 	}
+	err := w.each(p, func(r *record.Record, stamped bool) error {
+		rec, id, err := rule.ParseRecord(r.Value)
+		if err == nil && (!stamped || rec.At > r.Timestamp) {
+			err = fmt.Errorf("%w: at: %d is after its append time %d", rule.ErrRecord, rec.At, r.Timestamp)
+		}
+		switch {
+		case err != nil:
+			w.met.skipped.Inc()
+			w.opt.Logger.Warn("invalid firing record skipped", "offset", r.Offset, "err", err)
+		case rec.Kind != rule.Tick:
+			some, ids = append(some, firingRecord{rec, id, r.Timestamp}), append(ids, id)
+		}
+		if len(some) < store.HeldMax {
+			return nil
+		}
+		return apply()
+	})
 	if err != nil {
-		w.met.skipped.Inc()
-		w.opt.Logger.Warn("invalid firing record skipped", "offset", r.Offset, "err", err)
-		return nil
+		return err
 	}
-	if rec.Kind == rule.Tick {
-		return nil
-	}
-	x, err := tx.Firing(id)
+	return apply()
+}
+
+// applyRecord applies a record of the topic of firings.
+func (w *worker) applyRecord(tx *store.Tx, rec *firingRecord) error {
+	x, err := tx.Firing(rec.id)
 	if err != nil {
 		return err
 	}
 	if rec.Kind == rule.FiredRecord {
-		return w.applyFired(tx, x, &rec, r.Timestamp)
+		return w.applyFired(tx, x, rec)
 	}
-	if x == nil || x.Recorded == 0 || !x.Follow(&rec, r.Timestamp) {
+	if x == nil || x.Recorded == 0 || !x.Follow(&rec.Record, rec.at) {
 		return nil
 	}
 	if rec.Kind == rule.Retract {
-		if err := tx.DeleteOutbox(id, true); err != nil {
+		if err := tx.DeleteRetraction(x.ID); err != nil {
 			return err
 		}
 	}
-	x.Changed = r.Timestamp
+	x.Changed = rec.at
 	return tx.UpdateFiring(x)
 }
 
 // applyFired applies the record of a firing. x is the known firing with its ID, or nil.
-func (w *worker) applyFired(tx *store.Tx, x *store.Firing, rec *rule.Record, at int64) error {
+func (w *worker) applyFired(tx *store.Tx, x *store.Firing, rec *firingRecord) error {
 	if x != nil && x.Recorded != 0 {
 		return nil // the first record counts
 	}
@@ -401,26 +435,22 @@ func (w *worker) applyFired(tx *store.Tx, x *store.Firing, rec *rule.Record, at 
 		if gone, err := w.erased(tx, &entityKey{rec.Topic, rec.Partition, rec.Entity}, rec.Cause, rec.At); err != nil || gone {
 			return err
 		}
-		id, _ := rule.ParseID(rec.ID)
 		x = &store.Firing{
-			ID: id, Trigger: rec.Trigger, Entity: rec.Entity, Version: rec.Version, Topic: rec.Topic, Partition: rec.Partition,
+			ID: rec.id, Trigger: rec.Trigger, Entity: rec.Entity, Version: rec.Version, Topic: rec.Topic, Partition: rec.Partition,
 			At: rec.At, Cause: rec.Cause, Witness: rec.Witness,
 		}
 		if _, err := tx.AddFiring(x); err != nil {
 			return err
 		}
 	}
-	x.Recorded, x.State, x.NextTry = at, rec.State, 0
+	x.Recorded, x.State, x.NextTry = rec.at, rec.State, 0
 	if x.State == rule.Pending {
-		x.NextTry = at
-		if l := w.find(x.Trigger); l != nil && at <= l.Created { // of a deleted trigger
+		x.NextTry = rec.at
+		if l := w.find(x.Trigger); l != nil && rec.at <= l.Created { // of a deleted trigger
 			x.State, x.NextTry = rule.Cancelled, 0
 		}
 	}
 	w.met.recorded.Inc()
-	if err := tx.DeleteOutbox(x.ID, false); err != nil {
-		return err
-	}
 	return tx.UpdateFiring(x)
 }
 

@@ -118,7 +118,7 @@ func (w *worker) pendingRecords(ctx context.Context) (recs []record.Record, err 
 		return nil, nil
 	}
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
-		list, err := tx.Outbox(0, w.opt.Sizes.Outbox)
+		list, err := tx.Outbox(w.opt.Sizes.Outbox)
 		if err != nil {
 			return err
 		}
@@ -130,10 +130,6 @@ func (w *worker) pendingRecords(ctx context.Context) (recs []record.Record, err 
 			}
 			if rec != nil {
 				recs = append(recs, rec.Encoded())
-				continue
-			}
-			if err := tx.DeleteOutbox(list[i].ID, list[i].Retracts); err != nil {
-				return err
 			}
 		}
 		return nil
@@ -141,32 +137,35 @@ func (w *worker) pendingRecords(ctx context.Context) (recs []record.Record, err 
 	return recs, err
 }
 
-// recordOf returns the record of an outbox entry; nil if none is needed.
-func (w *worker) recordOf(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, error) {
-	x, err := tx.Firing(o.ID)
-	if err != nil || x == nil {
-		return nil, err
+// recordOf returns the record of an outbox entry. If none is needed, it deletes the entry.
+func (w *worker) recordOf(tx *store.Tx, o *store.OutboxEntry) (rec *rule.Record, err error) {
+	x := o.Firing
+	if x == nil {
+		if x, err = tx.Firing(o.Retracts); err != nil {
+			return nil, err
+		}
 	}
-	if gone, err := w.erased(tx, &entityKey{x.Topic, x.Partition, x.Entity}, x.Cause, x.At); err != nil {
-		return nil, err
-	} else if gone {
-		return nil, tx.DeleteFiring(x.ID)
+	if x != nil {
+		gone, err := w.erased(tx, &entityKey{x.Topic, x.Partition, x.Entity}, x.Cause, x.At)
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			return nil, tx.DeleteFiring(x.ID)
+		}
 	}
-	if o.Retracts {
-		switch {
-		case x.RetractedAt != 0, x.State == rule.Suppressed, x.State == rule.Carried, x.State == rule.Cancelled:
-			return nil, nil
+	if o.Firing == nil {
+		if x == nil || x.RetractedAt != 0 || x.State == rule.Suppressed || x.State == rule.Carried || x.State == rule.Cancelled {
+			return nil, tx.DeleteRetraction(o.Retracts)
 		}
 		return &rule.Record{Kind: rule.Retract, ID: x.ID.String(), At: o.At, Cause: o.Cause}, nil
 	}
-	rec := &rule.Record{
+	rec = &rule.Record{
 		Kind: rule.FiredRecord, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Topic: x.Topic,
 		Partition: x.Partition, Witness: x.Witness, At: x.At, Cause: x.Cause, State: rule.Pending,
 	}
 	l := w.find(x.Trigger)
 	switch {
-	case x.Recorded != 0:
-		return nil, nil
 	case x.State == rule.Suppressed, l != nil && l.Paused:
 		rec.State = rule.Suppressed
 	case x.State == rule.Carried: // of a replaced version

@@ -61,7 +61,9 @@ func (c *conn) cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
 type Tx struct {
 	*conn
 	ctx context.Context
-	seq int64 // the highest Seq of a firing
+	seq int64 // the highest Seq of a firing or a retraction
+	held
+	erases bool // an entity may have been erased
 }
 
 func (t *Tx) put(text string, args ...any) error {
@@ -133,11 +135,15 @@ type Erasure struct{ Offset, Time int64 }
 
 // Erase records an erasure of an entity.
 func (t *Tx) Erase(h Hash, x Erasure) error {
+	t.erases = true
 	return t.put("INSERT OR REPLACE INTO erased VALUES (?, ?, ?)", h[:], x.Offset, x.Time)
 }
 
 // Erased returns the erasure of an entity; ok is false if there is none.
 func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
+	if !t.erases {
+		return x, false, nil
+	}
 	err = t.Query(t.ctx, func(scan func(...any) error) error {
 		ok = true
 		return scan(&x.Offset, &x.Time)

@@ -11,7 +11,7 @@ import (
 
 const (
 	// Schema is the version of FORMAT.md. A file of another version is rebuilt.
-	Schema = 2
+	Schema = 3
 	// applicationID marks the file as one of this package: "sebt".
 	applicationID = 0x73656274
 
@@ -32,14 +32,13 @@ var schema = []string{
 		`PRIMARY KEY (trig, entity, part)) WITHOUT ROWID`,
 	`CREATE INDEX inst_due ON inst (trig, due) WHERE due IS NOT NULL`,
 	`CREATE TABLE fire (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, trig TEXT NOT NULL, entity BLOB NOT NULL, due INTEGER, ` +
-		`data BLOB NOT NULL, sum INTEGER NOT NULL)`,
+		`open INTEGER, data BLOB NOT NULL)`,
 	`CREATE UNIQUE INDEX fire_id ON fire (id)`,
 	`CREATE INDEX fire_entity ON fire (entity, trig)`,
 	`CREATE INDEX fire_trig ON fire (trig, seq)`,
 	`CREATE INDEX fire_due ON fire (trig, due) WHERE due IS NOT NULL`,
-	`CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, falls INTEGER NOT NULL, id BLOB NOT NULL, at INTEGER NOT NULL, ` +
-		`cause TEXT NOT NULL)`,
-	`CREATE UNIQUE INDEX outbox_id ON outbox (id, falls)`,
+	`CREATE INDEX fire_open ON fire (open) WHERE open IS NOT NULL`,
+	`CREATE TABLE retraction (seq INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL, cause TEXT NOT NULL)`,
 	`CREATE TABLE seen (reader INTEGER NOT NULL, hash BLOB NOT NULL, time INTEGER NOT NULL, offset INTEGER NOT NULL, ` +
 		`PRIMARY KEY (reader, hash)) WITHOUT ROWID`,
 	`CREATE INDEX seen_time ON seen (reader, time)`,
@@ -103,8 +102,9 @@ func (f *File) load(ctx context.Context) error {
 	if of != f.cluster {
 		return localdb.Damaged("cluster %s, want %s", of, f.cluster)
 	}
-	last := func(scan func(...any) error) error { return scan(&f.tx.seq) }
-	if err := f.tx.Query(ctx, last, "SELECT coalesce(max(seq), 0) FROM fire"); err != nil {
+	last := func(scan func(...any) error) error { return scan(&f.tx.seq, &f.tx.erases) }
+	if err := f.tx.Query(ctx, last, "SELECT max(coalesce((SELECT max(seq) FROM fire), 0), coalesce((SELECT max(seq) FROM retraction), 0)), "+
+		"EXISTS (SELECT 1 FROM erased WHERE time > 0)"); err != nil {
 		return localdb.Damaged("firings: %v", err)
 	}
 	return nil
@@ -115,7 +115,11 @@ func (f *File) load(ctx context.Context) error {
 func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
 	return f.db.Update(ctx, func(ctx context.Context) error {
 		f.tx.ctx = ctx
-		return change(&f.tx)
+		f.tx.forget()
+		if err := change(&f.tx); err != nil {
+			return err
+		}
+		return f.tx.flush()
 	})
 }
 

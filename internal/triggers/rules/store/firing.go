@@ -1,11 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
 	"encoding/json"
+	"strings"
 
+	"github.com/sebbroker/seb/internal/engine/base/protobuf"
+	"github.com/sebbroker/seb/internal/engine/base/sorting"
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
 	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/record"
@@ -13,31 +17,52 @@ import (
 
 // Firing is a firing and its state.
 type Firing struct {
-	Seq       int64      `json:"-"` // order in which this file learned of firings
-	ID        rule.ID    `json:"-"`
-	Trigger   string     `json:"-"`
-	Entity    string     `json:"-"`
-	Version   int        `json:"v"`
-	Topic     string     `json:"topic,omitempty"`
-	Partition uint32     `json:"p,omitempty"`
-	At        int64      `json:"at"` // ms
-	Cause     string     `json:"c"`
-	Witness   []int64    `json:"w,omitempty"`
-	State     rule.State `json:"s"`
+	Seq       int64 // order in which this file learned of firings
+	ID        rule.ID
+	Trigger   string
+	Entity    string
+	Version   int
+	Topic     string
+	Partition uint32
+	At        int64 // ms
+	Cause     string
+	Witness   []int64
+	State     rule.State
 	// Recorded is the time (ms) of its record, 0 if there is none yet.
-	Recorded int64 `json:"r,omitempty"`
+	Recorded int64
 	// Changed is the time (ms) of the last record that changed it; 0: only the first one.
-	Changed int64 `json:"ch,omitempty"`
+	Changed int64
 	// RetractedAt is the recorded instant (ms) at which its expression was no longer true; 0: none.
 	// Retraction reports whether the message to deliver is the retraction.
-	RetractedAt    int64  `json:"t,omitempty"`
-	RetractedCause string `json:"tc,omitempty"`
-	Retraction     bool   `json:"rt,omitempty"`
+	RetractedAt    int64
+	RetractedCause string
+	Retraction     bool
 	// NextTry is the time (ms) of the next delivery, if it is pending. Tries is the number of
 	// recorded attempts at the message.
-	NextTry int64           `json:"n,omitempty"`
-	Tries   int             `json:"k,omitempty"`
-	Outcome json.RawMessage `json:"o,omitempty"` // of the last attempt
+	NextTry int64
+	Tries   int
+	Outcome json.RawMessage // of the last attempt
+}
+
+// fields are the members that have no column.
+func (x *Firing) fields(c *protobuf.Codec) {
+	version, tries := int64(x.Version), int64(x.Tries)
+	protobuf.Int(c, 1, "version", &version)
+	c.String(2, "topic", &x.Topic)
+	protobuf.Int(c, 3, "partition", &x.Partition)
+	protobuf.Int(c, 4, "at", &x.At)
+	c.String(5, "cause", &x.Cause)
+	protobuf.Rows(c, 6, "witness", &x.Witness, func(_, v *int64, c *protobuf.Codec) { protobuf.Varint(c, v) })
+	c.String(7, "state", (*string)(&x.State))
+	protobuf.Int(c, 8, "recorded", &x.Recorded)
+	protobuf.Int(c, 9, "changed", &x.Changed)
+	protobuf.Int(c, 10, "retracted_at", &x.RetractedAt)
+	c.String(11, "retracted_cause", &x.RetractedCause)
+	c.Bool(12, "retraction", &x.Retraction)
+	protobuf.Int(c, 13, "next_try", &x.NextTry)
+	protobuf.Int(c, 14, "tries", &tries)
+	c.Bytes(15, "outcome", (*[]byte)(&x.Outcome))
+	x.Version, x.Tries = int(version), int(tries)
 }
 
 func (x *Firing) due() any {
@@ -47,30 +72,44 @@ func (x *Firing) due() any {
 	return nil
 }
 
-func (x *Firing) sum(data []byte) int64 {
-	b := append(binary.AppendVarint(nil, x.Seq), x.ID[:]...)
-	b = append(append(append(b, x.Trigger...), 0), x.Entity...)
-	return int64(record.CRC32C(append(append(b, 0), data...)))
+// open is 1 if the firing must be recorded.
+func (x *Firing) open() any {
+	if x.Recorded == 0 && x.State != rule.Historic && x.State != rule.Forgotten {
+		return 1
+	}
+	return nil
 }
 
-const firingColumns = "SELECT seq, id, trig, entity, data, sum FROM fire "
+// seal appends a checksum of all columns to data.
+func (x *Firing) seal(data []byte) []byte {
+	return binary.LittleEndian.AppendUint32(data, x.sum(data))
+}
+
+func (x *Firing) sum(data []byte) uint32 {
+	var some [512]byte
+	b := append(binary.AppendVarint(some[:0], x.Seq), x.ID[:]...)
+	b = append(append(append(b, x.Trigger...), 0), x.Entity...)
+	return record.CRC32C(append(append(b, 0), data...))
+}
+
+const firingColumns = "SELECT seq, id, trig, entity, data FROM fire "
 
 func (c *conn) queryFirings(ctx context.Context, where string, args ...any) (list []Firing, err error) {
 	err = c.Query(ctx, func(scan func(...any) error) error {
-		var x Firing
-		var id, entity, data []byte
-		var sum int64
-		if err := scan(&x.Seq, &id, &x.Trigger, &entity, &data, &sum); err != nil {
+		list = append(list, Firing{})
+		x := &list[len(list)-1]
+		var id, entity, data sql.RawBytes
+		if err := scan(&x.Seq, &id, &x.Trigger, &entity, &data); err != nil {
 			return localdb.Damaged("firing: %v", err)
 		}
 		x.Entity = string(entity)
-		if copy(x.ID[:], id) != len(id) || sum != x.sum(data) {
+		end := len(data) - 4
+		if copy(x.ID[:], id) != len(id) || end < 0 || binary.LittleEndian.Uint32(data[end:]) != x.sum(data[:end]) {
 			return localdb.Damaged("firing %d", x.Seq)
 		}
-		if err := json.Unmarshal(data, &x); err != nil {
+		if err := protobuf.Decode(data[:end], x, (*Firing).fields); err != nil {
 			return localdb.Damaged("firing %d: %v", x.Seq, err)
 		}
-		list = append(list, x)
 		return nil
 	}, firingColumns+where, args...)
 	return list, err
@@ -84,44 +123,137 @@ func only(list []Firing, err error) (*Firing, error) {
 }
 
 // Firing returns a firing by its ID, or nil.
-func (t *Tx) Firing(id rule.ID) (*Firing, error) {
-	return only(t.queryFirings(t.ctx, "WHERE id = ?", id[:]))
-}
-
-// Firing returns a firing by its ID, or nil.
 func (q Queries) Firing(ctx context.Context, id rule.ID) (*Firing, error) {
 	return only(q.queryFirings(ctx, "WHERE id = ?", id[:]))
 }
 
-// AddFiring adds a firing, unless there is one with its ID. It sets x.Seq.
-func (t *Tx) AddFiring(x *Firing) (added bool, err error) {
-	x.Seq = t.seq + 1
-	data, err := json.Marshal(x)
-	if err != nil {
-		return false, err
-	}
-	n, err := t.Exec(t.ctx, "INSERT INTO fire VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-		x.Seq, x.ID[:], x.Trigger, []byte(x.Entity), x.due(), data, x.sum(data))
-	t.seq += n
-	return n > 0, err
+// HeldMax is the number of firings that a transaction holds before it writes them.
+const HeldMax = 256
+
+// held are firings in the memory of a transaction, because statements cost more than rows.
+type held struct {
+	byID    map[rule.ID]*Firing // nil: the file has none
+	changed []*Firing           // not written yet
+	written int64               // changed ones with a higher Seq are new
 }
 
-// UpdateFiring updates an existing firing.
-func (t *Tx) UpdateFiring(x *Firing) error {
-	data, err := json.Marshal(x)
-	if err != nil {
+// firings runs a query for firings on what the transaction has written so far.
+func (t *Tx) firings(where string, args ...any) ([]Firing, error) {
+	if err := t.flush(); err != nil {
+		return nil, err
+	}
+	return t.queryFirings(t.ctx, where, args...)
+}
+
+var (
+	putFiring   = "INSERT INTO fire VALUES (?, ?, ?, ?, ?, ?, ?)"
+	putFirings  = putFiring + strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", manyRows-1)
+	replaced    = " ON CONFLICT (seq) DO UPDATE SET due = excluded.due, open = excluded.open, data = excluded.data"
+	someFirings = "WHERE id IN (?" + strings.Repeat(", ?", manyRows-1) + ")"
+)
+
+// flush writes the changed firings, and forgets all.
+func (t *Tx) flush() error {
+	if len(t.byID) == 0 {
+		return nil
+	}
+	for list := t.changed; len(list) > 0; {
+		n, text := 1, putFiring
+		if len(list) >= manyRows {
+			n, text = manyRows, putFirings
+		}
+		args := make([]any, 0, 7*manyRows)
+		for _, x := range list[:n] {
+			data := x.seal(protobuf.Append(make([]byte, 0, 128), x, (*Firing).fields))
+			args = append(args, x.Seq, x.ID[:], x.Trigger, []byte(x.Entity), x.due(), x.open(), data)
+		}
+		if err := t.put(text+replaced, args...); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	t.forget()
+	return nil
+}
+
+func (t *Tx) forget() {
+	t.held = held{byID: map[rule.ID]*Firing{}, changed: t.changed[:0], written: t.seq}
+}
+
+// HoldFirings reads firings by their IDs, at most HeldMax, for the next calls of Firing and AddFiring.
+func (t *Tx) HoldFirings(ids []rule.ID) error {
+	if err := t.flush(); err != nil {
 		return err
 	}
-	return t.put("UPDATE fire SET due = ?, data = ?, sum = ? WHERE seq = ?", x.due(), data, x.sum(data), x.Seq)
+	for len(ids) > 0 {
+		n := min(len(ids), manyRows)
+		args := make([]any, manyRows)
+		for i := range args { // the last ID fills the remaining parameters
+			id := &ids[min(i, n-1)]
+			args[i], t.byID[*id] = id[:], nil
+		}
+		list, err := t.queryFirings(t.ctx, someFirings, args...)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			t.byID[list[i].ID] = &list[i]
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// Firing returns a firing by its ID, or nil. The caller may change it for UpdateFiring.
+func (t *Tx) Firing(id rule.ID) (x *Firing, err error) {
+	x, ok := t.byID[id]
+	if ok {
+		return x, nil
+	}
+	if len(t.byID) >= HeldMax {
+		if err := t.flush(); err != nil {
+			return nil, err
+		}
+	}
+	if x, err = only(t.queryFirings(t.ctx, "WHERE id = ?", id[:])); err == nil {
+		t.byID[id] = x
+	}
+	return x, err
+}
+
+// AddFiring adds a firing, unless there is one with its ID. It sets x.Seq, and keeps x.
+func (t *Tx) AddFiring(x *Firing) (added bool, err error) {
+	if known, err := t.Firing(x.ID); err != nil || known != nil {
+		return false, err
+	}
+	t.seq++
+	x.Seq = t.seq
+	return true, t.change(x)
+}
+
+// UpdateFiring updates an existing firing, and keeps x.
+func (t *Tx) UpdateFiring(x *Firing) error {
+	if x.Seq > t.written { // AddFiring has it
+		return nil
+	}
+	return t.change(x)
+}
+
+func (t *Tx) change(x *Firing) error {
+	t.byID[x.ID] = x
+	if t.changed = append(t.changed, x); len(t.changed) < HeldMax {
+		return nil
+	}
+	return t.flush()
 }
 
 // EntityFirings returns the firings of an entity after a Seq, in order, at most limit: of one
 // trigger, or with trigger "" of all.
 func (t *Tx) EntityFirings(entity, trigger string, after int64, limit int) ([]Firing, error) {
 	if trigger == "" {
-		return t.queryFirings(t.ctx, "WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
+		return t.firings("WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
 	}
-	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
+	return t.firings("WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
 }
 
 // EntityFirings returns the last firings of an entity by a trigger, at most limit, newest first.
@@ -129,12 +261,16 @@ func (q Queries) EntityFirings(ctx context.Context, entity, trigger string, limi
 	return q.queryFirings(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
-// DeleteFiring deletes a firing and its outbox entries.
+// DeleteFiring deletes a firing, and its retraction in the outbox.
 func (t *Tx) DeleteFiring(id rule.ID) error {
-	if err := t.put("DELETE FROM fire WHERE id = ?", id[:]); err != nil {
-		return err
+	err := t.flush()
+	if err == nil {
+		err = t.put("DELETE FROM fire WHERE id = ?", id[:])
 	}
-	return t.put("DELETE FROM outbox WHERE id = ?", id[:])
+	if err == nil {
+		err = t.DeleteRetraction(id)
+	}
+	return err
 }
 
 // Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time,
@@ -161,59 +297,72 @@ func (q Queries) NextPending(ctx context.Context, after string) (trigger string,
 
 // TriggerPending returns all pending firings of a trigger after a Seq, at most limit.
 func (t *Tx) TriggerPending(trigger string, after int64, limit int) ([]Firing, error) {
-	return t.queryFirings(t.ctx, "WHERE trig = ? AND seq > ? AND due IS NOT NULL ORDER BY seq LIMIT ?", trigger, after, limit)
+	return t.firings("WHERE trig = ? AND seq > ? AND due IS NOT NULL ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
-// OutboxEntry is an outbox entry: a firing or retraction to record.
+// OutboxEntry is an entry of the outbox, which are the firings and the retractions to record.
 type OutboxEntry struct {
 	Seq      int64
-	Retracts bool // a retraction; else a firing
-	ID       rule.ID
-	At       int64
-	Cause    string
+	Firing   *Firing // the firing to record
+	Retracts rule.ID // if Firing is nil: the firing whose retraction is to be recorded,
+	At       int64   // its instant (ms),
+	Cause    string  // and its cause
 }
 
-// PutOutbox adds an outbox entry, unless it exists.
-func (t *Tx) PutOutbox(o *OutboxEntry) error {
-	return t.put("INSERT OR IGNORE INTO outbox (falls, id, at, cause) VALUES (?, ?, ?, ?)", o.Retracts, o.ID[:], o.At, o.Cause)
+// PutRetraction adds the retraction of a firing to the outbox, unless there is one.
+func (t *Tx) PutRetraction(id rule.ID, at int64, cause string) error {
+	n, err := t.Exec(t.ctx, "INSERT INTO retraction VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING", t.seq+1, id[:], at, cause)
+	t.seq += n
+	return err
 }
 
-// DeleteOutbox deletes an outbox entry after it was recorded or became obsolete.
-func (t *Tx) DeleteOutbox(id rule.ID, falls bool) error {
-	return t.put("DELETE FROM outbox WHERE id = ? AND falls = ?", id[:], falls)
+// DeleteRetraction deletes an entry of the outbox after it was recorded or became obsolete.
+func (t *Tx) DeleteRetraction(id rule.ID) error {
+	return t.put("DELETE FROM retraction WHERE id = ?", id[:])
 }
 
-// Outbox returns the outbox entries after a number, in order, at most limit.
-func (t *Tx) Outbox(after int64, limit int) (list []OutboxEntry, err error) {
+// Outbox returns the first entries of the outbox, in order, at most limit.
+func (t *Tx) Outbox(limit int) (list []OutboxEntry, err error) {
+	open, err := t.firings("WHERE open = 1 ORDER BY seq LIMIT ?", limit)
+	for i := range open {
+		list = append(list, OutboxEntry{Seq: open[i].Seq, Firing: &open[i]})
+	}
+	if err != nil {
+		return nil, err
+	}
 	err = t.Query(t.ctx, func(scan func(...any) error) error {
 		var o OutboxEntry
 		var id sql.RawBytes
-		if err := scan(&o.Seq, &o.Retracts, &id, &o.At, &o.Cause); err != nil {
+		if err := scan(&o.Seq, &id, &o.At, &o.Cause); err != nil {
 			return err
 		}
-		copy(o.ID[:], id)
+		copy(o.Retracts[:], id)
 		list = append(list, o)
 		return nil
-	}, "SELECT seq, falls, id, at, cause FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
-	return list, err
+	}, "SELECT seq, id, at, cause FROM retraction ORDER BY seq LIMIT ?", limit)
+	sorting.Sort(list, func(a, b OutboxEntry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list[:min(len(list), limit)], err
 }
 
-// Unrecorded is the number of outbox entries of a trigger up to a number.
+// Unrecorded is the number of entries of a trigger in the outbox up to a Seq.
 func (q Queries) Unrecorded(ctx context.Context, trigger string, seq int64) (n int64, err error) {
 	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&n) },
-		"SELECT count(*) FROM outbox JOIN fire USING (id) WHERE trig = ? AND outbox.seq <= ?", trigger, seq)
+		"SELECT (SELECT count(*) FROM fire WHERE open = 1 AND +trig = ? AND seq <= ?) + "+
+			"(SELECT count(*) FROM retraction JOIN fire USING (id) WHERE trig = ? AND retraction.seq <= ?)", trigger, seq, trigger, seq)
 	return n, err
 }
 
-// LastOutbox is the highest number in the outbox; 0 if it is empty.
+const lastOutbox = "SELECT max(coalesce((SELECT max(seq) FROM fire WHERE open = 1), 0), coalesce((SELECT max(seq) FROM retraction), 0))"
+
+// LastOutbox is the highest Seq in the outbox; 0 if it is empty.
 func (q Queries) LastOutbox(ctx context.Context) (seq int64, err error) {
-	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&seq) }, "SELECT coalesce(max(seq), 0) FROM outbox")
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&seq) }, lastOutbox)
 	return seq, err
 }
 
-// TriggerOutbox returns the firings of a trigger after a Seq that have outbox entries, at most limit.
+// TriggerOutbox returns the firings of a trigger after a Seq that are to be recorded, at most limit.
 func (t *Tx) TriggerOutbox(trigger string, after int64, limit int) ([]Firing, error) {
-	return t.queryFirings(t.ctx, "WHERE trig = ? AND seq > ? AND id IN (SELECT id FROM outbox) ORDER BY seq LIMIT ?", trigger, after, limit)
+	return t.firings("WHERE open = 1 AND +trig = ? AND seq > ? ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
 // LastVersion is the version of a trigger's last firing; 0 if there is none.

@@ -7,12 +7,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/engine/base/protobuf"
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
 	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 )
@@ -166,10 +166,7 @@ func (q Queries) Counts(ctx context.Context, trigger string, now time.Time, limi
 	n, oldest := 0, int64(0)
 	err = q.Query(ctx, func(scan func(...any) error) error {
 		var data sql.RawBytes
-		var x struct {
-			At    int64      `json:"at"`
-			State rule.State `json:"s"`
-		}
+		var x Firing
 		if err := scan(&data); err != nil {
 			return err
 		}
@@ -177,7 +174,7 @@ func (q Queries) Counts(ctx context.Context, trigger string, now time.Time, limi
 			c.Since = oldest
 			return nil
 		}
-		if err := json.Unmarshal(data, &x); err != nil {
+		if err := protobuf.Decode(data[:max(len(data)-4, 0)], &x, (*Firing).fields); err != nil {
 			return localdb.Damaged("firing of trigger %s: %v", trigger, err)
 		}
 		c.States[x.State]++
@@ -210,29 +207,35 @@ func (q Queries) Counts(ctx context.Context, trigger string, now time.Time, limi
 
 // Firings returns the firings of all triggers after a Seq, in order, at most limit.
 func (t *Tx) Firings(after int64, limit int) ([]Firing, error) {
-	return t.queryFirings(t.ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+	return t.firings("WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
 }
 
 // FiringsUpTo returns the last firings of an entity by a trigger up to a Seq, at most limit, newest
 // first.
 func (t *Tx) FiringsUpTo(entity, trigger string, to int64, limit int) ([]Firing, error) {
-	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
+	return t.firings("WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
 }
 
 // NewestFirings returns the last firings of an entity by a trigger, at most limit, newest first.
 func (t *Tx) NewestFirings(entity, trigger string, limit int) ([]Firing, error) {
-	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
+	return t.firings("WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
 // LastFiring is the Seq of a trigger's last firing; 0 if there is none.
 func (t *Tx) LastFiring(trigger string) (seq int64, err error) {
+	if err := t.flush(); err != nil {
+		return 0, err
+	}
 	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&seq) },
 		"SELECT coalesce(max(seq), 0) FROM fire WHERE trig = ?", trigger)
 	return seq, err
 }
 
-// InOutbox reports whether a firing has outbox entries.
-func (t *Tx) InOutbox(id rule.ID) (yes bool, err error) {
-	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&yes) }, "SELECT count(*) > 0 FROM outbox WHERE id = ?", id[:])
+// InOutbox reports whether a firing or its retraction is in the outbox.
+func (t *Tx) InOutbox(x *Firing) (yes bool, err error) {
+	if x.open() != nil {
+		return true, nil
+	}
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&yes) }, "SELECT count(*) > 0 FROM retraction WHERE id = ?", x.ID[:])
 	return yes, err
 }

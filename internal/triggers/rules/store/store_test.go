@@ -196,3 +196,64 @@ func TestForeignFiles(t *testing.T) {
 	must.NoError(t, Remove(path))
 	open(t, path)
 }
+
+// TestHeldFirings: a transaction reads what it has added and changed, and the outbox has the order of
+// the additions.
+func TestHeldFirings(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
+	const n = 2*HeldMax + 10
+	id := func(i int) rule.ID { return rule.MakeID("t", 1, "e", fmt.Sprint(i)) }
+	for round := range 2 {
+		update(t, f, func(tx *Tx) error {
+			for i := range n {
+				x := &Firing{ID: id(i), Trigger: "t", Entity: "e", Version: 1, State: rule.Computed}
+				if added, err := tx.AddFiring(x); err != nil || added != (round == 0) {
+					t.Fatalf("round %d, firing %d: added is %v, %v", round, i, added, err)
+				}
+				if round > 0 || i%3 > 0 {
+					continue
+				}
+				x, err := tx.Firing(id(i / 2)) // not written yet, or read again
+				if err != nil || x == nil {
+					t.Fatalf("firing %d: %v, %v", i/2, x, err)
+				}
+				x.Recorded, x.State, x.NextTry = 1, rule.Pending, 7
+				if err := errors.Join(tx.UpdateFiring(x), tx.PutRetraction(x.ID, int64(i), "c")); err != nil {
+					return err
+				}
+			}
+			list, err := tx.TriggerPending("t", 0, n)
+			check.Equalf(t, len(list), (n+2)/3, "pending firings")
+			return err
+		})
+	}
+	update(t, f, func(tx *Tx) error {
+		last := int64(0)
+		var firings, retractions []string
+		list, err := tx.Outbox(2 * n)
+		for _, o := range list {
+			if o.Seq <= last {
+				t.Fatalf("entry %d after %d", o.Seq, last)
+			}
+			if last = o.Seq; o.Firing != nil {
+				firings = append(firings, o.Firing.ID.String())
+			} else {
+				retractions = append(retractions, fmt.Sprint(o.At, o.Retracts))
+			}
+		}
+		var open, retracted []string
+		changed := map[int]bool{}
+		for i := 0; i < n; i += 3 {
+			changed[i/2] = true
+			retracted = append(retracted, fmt.Sprint(i, id(i/2)))
+		}
+		for i := range n {
+			if !changed[i] {
+				open = append(open, id(i).String())
+			}
+		}
+		must.EqualSlicesf(t, firings, open, "firings to record")
+		must.EqualSlicesf(t, retractions, retracted, "retractions to record")
+		return err
+	})
+}
