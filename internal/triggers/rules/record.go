@@ -111,27 +111,38 @@ func (w *worker) untilTick(now time.Time) time.Duration {
 	return min(max(wait, 0), views.Idle)
 }
 
-// pendingRecords returns records of the firings and retractions in the outbox, in order, with their
-// states.
+// outboxBytes bounds the records of one append, approximately.
+const outboxBytes = 512 << 10
+
+// pendingRecords returns records of the first firings and retractions in the outbox, in order, with
+// their states.
 func (w *worker) pendingRecords(ctx context.Context) (recs []record.Record, err error) {
 	if !w.outboxPending {
 		return nil, nil
 	}
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
-		list, err := tx.Outbox(w.opt.Sizes.Outbox)
-		if err != nil {
-			return err
-		}
-		w.outboxPending = len(list) > 0
-		for i := range list {
-			rec, err := w.recordOf(tx, &list[i])
+		after, size := int64(0), 0
+		for len(recs) < w.opt.Sizes.Outbox && size < outboxBytes {
+			list, err := tx.Outbox(after, min(store.HeldMax, w.opt.Sizes.Outbox-len(recs)))
 			if err != nil {
 				return err
 			}
-			if rec != nil {
-				recs = append(recs, rec.Encoded())
+			if len(list) == 0 {
+				break
+			}
+			for i := range list {
+				after = list[i].Seq
+				rec, err := w.recordOf(tx, &list[i])
+				if err != nil {
+					return err
+				}
+				if rec != nil {
+					recs = append(recs, rec.Encoded())
+					size += len(recs[len(recs)-1].Value)
+				}
 			}
 		}
+		w.outboxPending = after > 0
 		return nil
 	})
 	return recs, err

@@ -321,9 +321,9 @@ func (t *Tx) DeleteRetraction(id rule.ID) error {
 	return t.put("DELETE FROM retraction WHERE id = ?", id[:])
 }
 
-// Outbox returns the first entries of the outbox, in order, at most limit.
-func (t *Tx) Outbox(limit int) (list []OutboxEntry, err error) {
-	open, err := t.firings("WHERE open = 1 ORDER BY seq LIMIT ?", limit)
+// Outbox returns the entries of the outbox after a Seq, in order, at most limit.
+func (t *Tx) Outbox(after int64, limit int) (list []OutboxEntry, err error) {
+	open, err := t.firings("WHERE open = 1 AND seq > ? ORDER BY seq LIMIT ?", after, limit)
 	for i := range open {
 		list = append(list, OutboxEntry{Seq: open[i].Seq, Firing: &open[i]})
 	}
@@ -339,7 +339,7 @@ func (t *Tx) Outbox(limit int) (list []OutboxEntry, err error) {
 		copy(o.Retracts[:], id)
 		list = append(list, o)
 		return nil
-	}, "SELECT seq, id, at, cause FROM retraction ORDER BY seq LIMIT ?", limit)
+	}, "SELECT seq, id, at, cause FROM retraction WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
 	sorting.Sort(list, func(a, b OutboxEntry) int { return cmp.Compare(a.Seq, b.Seq) })
 	return list[:min(len(list), limit)], err
 }

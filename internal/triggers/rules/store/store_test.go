@@ -230,7 +230,7 @@ func TestHeldFirings(t *testing.T) {
 	update(t, f, func(tx *Tx) error {
 		last := int64(0)
 		var firings, retractions []string
-		list, err := tx.Outbox(2 * n)
+		list, err := tx.Outbox(0, 2*n)
 		for _, o := range list {
 			if o.Seq <= last {
 				t.Fatalf("entry %d after %d", o.Seq, last)
