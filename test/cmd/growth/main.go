@@ -1,6 +1,6 @@
-// Command growth measures how the costs of a broker grow with topics, partitions, groups, producers
-// and connections, and where it stops. It runs two programs in turns, before and after, on the S3
-// server or a folder:
+// Command growth measures how the costs of a broker grow with topics, partitions, groups, producers,
+// connections and triggers, and where it stops. It runs two programs in turns, before and after, on
+// the S3 server or a folder:
 //
 //	go run ./test/cmd/growth -base HEAD~3                        a commit, and the working tree
 //	go run ./test/cmd/growth -base bin/old -seb bin/new          two programs
@@ -17,10 +17,19 @@
 //	kafka/LIMIT/N             the same with N franz-go consumers, which take 3 connections each
 //	readers/LIMIT/N           N event streams, and a producer for -time (not without -run)
 //
+// Rows of triggers, in a folder or on S3:
+//
+//	triggers/MofTxE           an event of each of E entities, which M of T triggers mention
+//	deadlines/N, deadlines/s3/N
+//	                          N firings whose deadlines are at the same time
+//	deliveries/TxDELAY        deliveries of T triggers to a receiver that takes DELAY
+//	deliveries/TxDELAY/C      the same with a concurrency of C
+//
 // LIMIT is the --memory-limit; rows without one have 256 MiB. Each row starts a new broker on a new
 // bucket. CPU, memory and state are those of the broker, and independent of other work on the
-// machine; times of acknowledgements are not. All rows of two programs take about an hour and a half.
-// A refused reader tries again after a second. Arguments after -- go to seb serve.
+// machine; times of acknowledgements are not. All rows of two programs take about an hour and a half,
+// and those of triggers as long again. A refused reader tries again after a second. Arguments after
+// -- go to seb serve.
 package main
 
 import (
@@ -48,15 +57,16 @@ var source string
 
 // options are the settings of all rows.
 type options struct {
-	idle, steady, settle, life time.Duration
-	args                       []string // further arguments of seb serve
+	idle, steady, settle, life, bound, deliver time.Duration
 }
 
 // row is one measurement.
 type row struct {
-	section, size string // the name is section/size
-	limit         string // --memory-limit
-	folder        bool   // the bucket is a folder, not on S3
+	section, size string   // the name is section/size
+	limit         string   // --memory-limit
+	folder        bool     // the bucket is a folder, not on S3
+	afterOnly     bool     // the program before cannot do it, or takes too long
+	args          []string // of seb serve
 	run           func(ctx context.Context, b *broker, to *result) error
 }
 
@@ -82,9 +92,10 @@ func main() {
 	flag.DurationVar(&o.steady, "steady", 45*time.Second, "duration of partitions and plain")
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "time to measure the CPU of an idle broker")
 	flag.DurationVar(&o.settle, "settle", 10*time.Second, "time for clients to connect")
+	flag.DurationVar(&o.bound, "bound", 5*time.Minute, "time after which a row of triggers gives up")
+	flag.DurationVar(&o.deliver, "deliver", 20*time.Second, "duration of deliveries")
 	campaign.Do(source, func(ctx context.Context) error {
-		o.args = flag.Args()
-		var all []row
+		all := append(o.triggerRows(), o.deliveryRows()...)
 		for _, f := range []struct {
 			sizes  string
 			limits string
@@ -122,7 +133,7 @@ func choose(all []row, pattern string) ([]row, error) {
 		return nil, err
 	}
 	var rows []row
-	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers"} {
+	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "triggers", "deadlines", "deliveries"} {
 		for _, r := range all {
 			if r.section == section && match.MatchString(r.name()) && (pattern != "" || section != "readers") {
 				rows = append(rows, r)
@@ -172,6 +183,9 @@ func measure(ctx context.Context, rows []row, base, head string, out *printer) e
 		for j := range programs {
 			p := &programs[(i+j)%len(programs)] // each is the first in half of the rows
 			bar.Set(int64(i*len(programs) + j))
+			if r.afterOnly && p.label == "before" {
+				continue
+			}
 			res := result{Section: r.section, Row: r.size, Program: p.label}
 			if err := one(ctx, r, p, s3, &res); err != nil {
 				res.text("error", "%v", err)
@@ -196,7 +210,7 @@ func one(ctx context.Context, r *row, p *program, s3 *testenv.S3Server, to *resu
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &broker{path: p.path, dir: dir, bucket: filepath.Join(dir, "bucket"), args: []string{"--memory-limit", r.limit}}
+	b := &broker{path: p.path, dir: dir, bucket: filepath.Join(dir, "bucket"), args: append([]string{"--memory-limit", r.limit}, r.args...)}
 	if !r.folder {
 		b.bucket = s3.Spec(filepath.Base(dir))
 	}
