@@ -38,9 +38,9 @@ func lastAttempt(x *rules.Firing) (a attempt) {
 // another one of the same trigger, which thus has all messages in flight that it may have. The half
 // of the slots for building that it leaves free is for other triggers.
 func (d *Dispatcher) deliver(ctx, reports context.Context, q *queue, p *plan, x *rules.Firing) {
-	defer d.remove(q, p, x)
-	next := func() { d.start(ctx, reports, q, buildersMax/2) }
 	e := ending{}
+	defer func() { d.remove(q, x, e.holds(p)) }()
+	next := func() { d.start(ctx, reports, q, buildersMax/2) }
 	e.begun, e.round = d.begun(q)
 	a, o, err := d.try(ctx, p, x, next)
 	e.outcome, e.full = o, errors.Is(err, errFull)

@@ -6,12 +6,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/triggers/rules"
 	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -98,4 +102,54 @@ func TestOrderOfEntity(t *testing.T) {
 		}
 	}
 	w.firings(all(many+others*each, rule.Delivered))
+}
+
+// TestChangeInFlight: after a pause, or another receiver, no message to the old receiver begins, and
+// none is built in vain. After that everything is delivered, once.
+func TestChangeInFlight(t *testing.T) {
+	const concurrency, entities = 4, 60
+	for name, change := range map[string]func(w *fixture, to string){
+		"pause":  func(w *fixture, _ string) { must.NoError(w.t, w.node.Triggers().Pause(w.t.Context(), "x", true)) },
+		"update": func(w *fixture, to string) { w.put("x", "a", to, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			changed := make(chan struct{})
+			old := receive(t, func(int, http.ResponseWriter, *http.Request) { <-changed })
+			other := receive(t, nil)
+			set := fmt.Sprintf(`, "concurrency": %d`, concurrency)
+			w.put("x", "a", to(old.URL, set), nil)
+			for i := range entities {
+				w.event(fmt.Sprint("user-", i), "a")
+			}
+			old.wait(concurrency)
+			w.firings(func(list []rules.Firing) bool { // not suppressed by the pause
+				return len(list) == entities && !slices.ContainsFunc(list, func(x rules.Firing) bool { return x.Recorded == 0 })
+			})
+			change(w, to(other.URL, set))
+			close(changed)
+			w.firings(func(list []rules.Firing) bool {
+				n := 0
+				for i := range list {
+					if list[i].State == rule.Delivered {
+						n++
+					}
+				}
+				return n >= concurrency
+			})
+			if name == "pause" {
+				must.NoError(t, w.node.Triggers().Pause(t.Context(), "x", false))
+			}
+			w.firings(all(entities, rule.Delivered))
+			if n := len(old.list()); name == "update" && n != concurrency {
+				t.Errorf("%d messages to the old receiver, want %d", n, concurrency)
+			}
+			check.Equalf(t, len(old.list())+len(other.list()), entities, "messages")
+			var b strings.Builder
+			w.set.WritePrometheus(&b)
+			if want := "seb_deliveries_cancelled_total 0"; !strings.Contains(b.String(), want) {
+				t.Errorf("missing %s in:\n%s", want, b.String())
+			}
+		})
+	}
 }

@@ -37,7 +37,8 @@ const (
 	buildersMax     = 16 // messages built at once: each reads its events from the log
 	pauseMin        = 10 * time.Millisecond
 	pauseMax        = 500 * time.Millisecond
-	pauseFactor     = 20          // pause per time of a turn: at most 5% of a core
+	pauseFactor     = 20 // pause per time of a turn: at most 5% of a core
+	againMax        = 5 * time.Second
 	pollInterval    = time.Second // while deliveries in flight hide later firings of their trigger
 	errorBackoff    = time.Second
 	backlogInterval = 5 * time.Second // counting reads an index of all pending deliveries
@@ -233,12 +234,16 @@ func (d *Dispatcher) serve(ctx, reports context.Context, v visit) (again time.Ti
 		q.held = at
 		return at, nil
 	}
-	if r := d.reading(q, v.ahead); r.limit > 0 {
-		list, err := d.opt.Engine.Pending(ctx, id, now, r.limit, r.except...)
+	if r := d.reading(q, v); r.Limit > 0 {
+		start := time.Now()
+		list, read, err := d.opt.Engine.Pending(ctx, id, now, r.PendingQuery)
 		if err != nil {
 			return time.Time{}, err
 		}
-		d.refill(q, list)
+		d.refill(q, r, list, read)
+		if r.first {
+			q.again = now.Add(min(againMax, pauseFactor*time.Since(start)))
+		}
 	}
 	for d.start(ctx, reports, q, buildersMax) {
 		d.last = id

@@ -4,7 +4,8 @@
 //
 //	engine.Due ──► dispatch.go  the loop: triggers in turn, round-robin
 //	                   │
-//	               queue.go     per trigger: firings read ahead, limits, backoff
+//	               queue.go     per trigger: limits, backoff
+//	               lines.go     its firings read ahead, in order for each entity
 //	               pace.go      how many messages the receiver gets at once
 //	                   │
 //	               attempt.go   one delivery: events, rules, attempt ──► engine.Report

@@ -17,16 +17,19 @@ import (
 
 // queue is the queue and the deliveries in flight of a trigger.
 type queue struct {
-	plan *plan       // of the current definition, used by the loop only; nil: not read
-	head *rules.Head // version that plan is of
-	held time.Time   // no deliveries before, because of head
+	id string
+
+	// Used by the loop only.
+	plan  *plan     // of the current definition; nil: not read
+	held  time.Time // no deliveries before, because of head
+	again time.Time // next reading that begins with the first pending firing
 
 	// Guarded by Dispatcher.mu.
-	queued       []rules.Firing       // to deliver next, as read from the engine
-	by           *plan                // plan for queued
+	head         *rules.Head          // version that plan is of, written by the loop
+	by           *plan                // plan for the lines
+	lines        lines                // firings read ahead
 	ahead        int                  // firings to read ahead
 	inflight     map[rule.ID]struct{} // firings without a recorded outcome
-	busy         map[string]struct{}  // entities with a message in flight, whose others wait
 	attempts     int                  // attempts in progress
 	pace         pace                 // limit of attempts, if by has none
 	full         bool                 // the sender had no capacity
@@ -50,7 +53,7 @@ func (d *Dispatcher) queueOf(ctx context.Context, id string, now time.Time) (*qu
 	}
 	q := d.queues[id]
 	if q == nil {
-		q = &queue{inflight: map[rule.ID]struct{}{}, busy: map[string]struct{}{}, ahead: queueMin, pace: newPace()}
+		q = &queue{id: id, inflight: map[rule.ID]struct{}{}, lines: newLines(), ahead: queueMin, pace: newPace()}
 		d.queues[id] = q
 	}
 	if q.head == h && (q.plan != nil || q.held.After(now)) {
@@ -65,13 +68,12 @@ func (d *Dispatcher) queueOf(ctx context.Context, id string, now time.Time) (*qu
 	if err != nil {
 		return nil, err
 	}
-	q.head = h
+	d.setHead(q, h)
 	deliver, err := d.opt.Engine.Opened(&t.Definition)
 	if q.plan != nil && err == nil && bytes.Equal(q.plan.given, deliver) {
 		return q, nil
 	}
 	d.dropPlan(q)
-	d.refill(q, nil) // firings read ahead belong to the old plan
 	var p plan
 	if err == nil {
 		p, err = readPlan(deliver, d.opt.Webhooks.Policy)
@@ -88,6 +90,15 @@ func (d *Dispatcher) queueOf(ctx context.Context, id string, now time.Time) (*qu
 	q.plan = &p
 	d.plans += q.plan.bytes()
 	return q, nil
+}
+
+// setHead notes a new version of a trigger. Firings that were read ahead are read again, because
+// their plan may have changed, and because a pause drops them without an attempt.
+func (d *Dispatcher) setHead(q *queue, h *rules.Head) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.head, q.by = h, nil
+	q.lines.clear()
 }
 
 func (p *plan) bytes() int { return planShare * (len(p.given) + 1<<10) }
@@ -145,43 +156,39 @@ func later(a, b time.Time) time.Time {
 
 // reading is a query for firings to deliver; limit 0: none is needed.
 type reading struct {
-	limit  int
-	except []string
+	rules.PendingQuery
+	first bool // it begins with the first pending firing
 }
 
-// reading returns the query that fills up the firings read ahead. It leaves out those of busy
-// entities, so that an entity with many firings does not keep others waiting.
-func (d *Dispatcher) reading(q *queue, most int) (r reading) {
+// reading returns the query that fills up the firings read ahead. A query from the first firing on
+// passes all those of busy entities, of which there may be many. When that takes long, the next ones
+// only read what is after the last firing that was read.
+func (d *Dispatcher) reading(q *queue, v visit) (r reading) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	waiting := q.waitingLocked()
-	if waiting == 0 && q.attempts > 0 {
+	ready := len(q.lines.ready)
+	if ready == 0 && q.attempts > 0 {
 		q.ahead *= 2
 	}
-	q.ahead = min(max(q.ahead, 2*q.plan.Concurrency), most)
-	if waiting > q.ahead/4 || d.fullLocked(q) {
+	q.ahead = min(max(q.ahead, 2*q.plan.Concurrency), v.ahead)
+	if ready > q.ahead/4 || d.fullLocked(q) {
 		return r
 	}
-	// Firings in flight are still pending.
-	return reading{len(q.inflight) + q.ahead, slices.Collect(maps.Keys(q.busy))}
-}
-
-// waitingLocked is the number of firings read ahead that may start now.
-func (q *queue) waitingLocked() (n int) {
-	for i := range q.queued {
-		if q.mayStart(&q.queued[i]) {
-			n++
-		}
+	r.first, r.Limit = q.by == nil || len(q.lines.of) == 0 || q.lines.read == (rules.DuePosition{}) || !v.now.Before(q.again), q.ahead
+	if r.first {
+		r.Limit += len(q.inflight) // they are still pending
+		q.lines.read = rules.DuePosition{}
 	}
-	return n
+	r.After, r.Except = q.lines.read, q.lines.begin(r.first)
+	return r
 }
 
-// mayStart reports whether a firing and its entity have no message in flight. Messages of an entity
-// are sent one after the other, so that none overtakes another.
-func (q *queue) mayStart(x *rules.Firing) bool {
-	_, inflight := q.inflight[x.ID]
-	_, busy := q.busy[x.Entity]
-	return !inflight && !busy
+// refill adds the result of a reading to the firings that are read ahead.
+func (d *Dispatcher) refill(q *queue, r reading, list []rules.Firing, read rules.DuePosition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.by, q.lines.read = q.plan, read
+	q.lines.fill(r.first, slices.DeleteFunc(list, func(x rules.Firing) bool { _, there := q.inflight[x.ID]; return there }), 2*r.Limit)
 }
 
 // roomLocked reports whether one more delivery of a trigger may start, if fewer than a number of
@@ -198,39 +205,36 @@ func (d *Dispatcher) roomLocked(q *queue, builders int) bool {
 // fullLocked reports whether the sender had no capacity for a trigger, and no attempt has ended since.
 func (d *Dispatcher) fullLocked(q *queue) bool { return q.full && q.fullAt == d.finished }
 
-// refill replaces the firings that are read ahead.
-func (d *Dispatcher) refill(q *queue, list []rules.Firing) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.queued, q.by = slices.DeleteFunc(list, func(x rules.Firing) bool { _, there := q.inflight[x.ID]; return there }), q.plan
-}
-
-// begin takes the next delivery of a trigger; nil if none may start now.
+// begin takes the next delivery of a trigger; nil if none may start now. A pause or another change of
+// the trigger holds for deliveries that have not begun.
 func (d *Dispatcher) begin(q *queue, builders int) (*rules.Firing, *plan) {
 	d.mu.Lock()
-	p := q.by
+	p, head := q.by, q.head
 	d.mu.Unlock()
-	if now := d.opt.Webhooks.Now(); p == nil || d.heldUntil(q, p, now).After(now) {
+	if p == nil {
+		return nil, nil
+	}
+	if h, err := d.opt.Engine.Head(q.id); err != nil || h != head || h.Paused {
+		return nil, nil
+	}
+	if now := d.opt.Webhooks.Now(); d.heldUntil(q, p, now).After(now) {
 		return nil, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := 0
-	for i < len(q.queued) && !q.mayStart(&q.queued[i]) {
-		i++
-	}
-	if i == len(q.queued) || q.by != p || !d.roomLocked(q, builders) || p.Target != nil && !d.sender.Room(q.queued[i].Trigger, q.attempts) {
+	if q.by != p || !d.roomLocked(q, builders) || p.Target != nil && !d.sender.Room(q.id, q.attempts) {
 		return nil, nil
 	}
-	x := q.queued[i]
-	copy(q.queued[1:], q.queued[:i]) // those that wait for their entities stay
-	q.queued = q.queued[1:]
-	q.inflight[x.ID], q.busy[x.Entity] = struct{}{}, struct{}{}
+	x := q.lines.next()
+	if x == nil {
+		return nil, nil
+	}
+	q.inflight[x.ID] = struct{}{}
 	d.inflight++
 	q.attempts++
 	d.building++
 	q.pace.started(q.attempts)
-	return &x, p
+	return x, p
 }
 
 // releaseBuilder releases the slot for building a message.
@@ -250,8 +254,12 @@ type ending struct {
 	failed  bool // the message was not prepared, also if the sender had no capacity
 }
 
-// finishAttempt releases an attempt's slot. Messages of its entity that were read ahead are read
-// again if it failed, so that they do not overtake it.
+// holds reports whether the next message of the entity waits until this delivery is removed. If the
+// message was not prepared, it must be read again before the others. The frequency cap depends on the
+// recorded outcome.
+func (e *ending) holds(p *plan) bool { return e.failed || p.Rules.Cap.Count > 0 }
+
+// finishAttempt releases an attempt's slot.
 func (d *Dispatcher) finishAttempt(q *queue, p *plan, x *rules.Firing, e ending) {
 	until := d.opt.Webhooks.Now().Add(errorBackoff)
 	d.mu.Lock()
@@ -259,7 +267,7 @@ func (d *Dispatcher) finishAttempt(q *queue, p *plan, x *rules.Firing, e ending)
 	q.attempts--
 	q.full, q.fullAt = e.full, e.begun
 	if e.failed {
-		q.queued = slices.DeleteFunc(q.queued, func(y rules.Firing) bool { return y.Entity == x.Entity })
+		q.lines.forget(x.Entity)
 	}
 	if e.failed && !e.full {
 		q.backoffUntil = later(q.backoffUntil, until)
@@ -270,8 +278,8 @@ func (d *Dispatcher) finishAttempt(q *queue, p *plan, x *rules.Firing, e ending)
 	if p.Concurrency == 0 {
 		q.pace.ended(e.round, e.outcome)
 	}
-	if p.Rules.Cap.Count == 0 {
-		delete(q.busy, x.Entity)
+	if !e.holds(p) {
+		q.lines.free(x.Entity)
 	}
 }
 
@@ -282,13 +290,13 @@ func (d *Dispatcher) begun(q *queue) (finished uint64, round int) {
 	return d.finished, q.pace.round
 }
 
-// remove removes a delivery from those in flight. The frequency cap of its entity depends on its
-// recorded outcome, so only then the next message of the entity may start.
-func (d *Dispatcher) remove(q *queue, p *plan, x *rules.Firing) {
+// remove removes a delivery from those in flight.
+func (d *Dispatcher) remove(q *queue, x *rules.Firing, held bool) {
 	d.mu.Lock()
 	delete(q.inflight, x.ID)
-	if p.Rules.Cap.Count > 0 {
-		delete(q.busy, x.Entity)
+	q.lines.touch(x.Entity)
+	if held {
+		q.lines.free(x.Entity)
 	}
 	d.inflight--
 	d.mu.Unlock()
@@ -322,11 +330,12 @@ func (d *Dispatcher) evictIdle(due []string, now time.Time) (busy bool) {
 			continue
 		}
 		_, isDue := slices.BinarySearch(due, id)
-		if isDue && len(q.queued) > 0 && !q.held.After(now) {
+		if isDue && len(q.lines.ready) > 0 && !q.held.After(now) {
 			continue
 		}
 		d.dropPlan(q)
-		q.queued, q.by = nil, nil
+		q.by = nil
+		q.lines.clear()
 		if !isDue && !q.backoffUntil.After(now) {
 			delete(d.queues, id)
 		}

@@ -56,17 +56,26 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 	return ids, next, err
 }
 
-// Pending returns firings of a trigger that are due at an instant, earliest first, at most limit.
-// Those of the entities in except are left out. Each is recorded, and stays pending until Report:
-// after a crash between delivery and report it is delivered again.
-func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int, except ...string) (list []Firing, err error) {
+// PendingQuery selects pending firings.
+type PendingQuery = store.PendingQuery
+
+// DuePosition is a position in the order of pending firings.
+type DuePosition = store.DuePosition
+
+// Pending returns firings of a trigger that are due at an instant, earliest first, and the position to
+// which the query has read. Each is recorded, and stays pending until Report: after a crash between
+// delivery and report it is delivered again.
+func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, which PendingQuery) (list []Firing, read DuePosition, err error) {
 	t, err := e.Head(trigger)
 	if p, _, _ := e.follower.Peek(); err != nil || t.Paused || !e.ready(&p) {
-		return nil, err
+		return nil, which.After, err
 	}
-	return query(e.follower, func(q store.Queries) ([]Firing, error) {
-		return q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax), except)
+	which.Limit = min(which.Limit, LimitMax)
+	err = e.follower.Query(func(q store.Queries) (err error) {
+		list, read, err = q.Pending(ctx, trigger, now.UnixMilli(), which)
+		return err
 	})
+	return list, read, err
 }
 
 // Attempt is the result of an attempt to deliver a firing.

@@ -371,7 +371,7 @@ func (w *world) deliver() {
 		if n != w.leader() {
 			return
 		}
-		list := must.Get(n.Pending(w.t.Context(), id, w.log.now(), 3))(w.t)
+		list, _ := must.Get2(n.Pending(w.t.Context(), id, w.log.now(), PendingQuery{Limit: 3}))(w.t)
 		for _, x := range list {
 			m := message{x.ID, x.Retraction}
 			if w.delivered[m] {

@@ -269,7 +269,7 @@ var commands = map[string]func(s *scenario){
 	"due": func(s *scenario) { // TRIGGER
 		ids, next, err := s.Due(s.t.Context(), s.b.now())
 		s.try(err)
-		list, err := s.Pending(s.t.Context(), s.args[0], s.b.now(), LimitMax)
+		list, _, err := s.Pending(s.t.Context(), s.args[0], s.b.now(), PendingQuery{Limit: LimitMax})
 		s.try(err)
 		s.print("due %q, %d pending", ids, len(list))
 		if !next.IsZero() {

@@ -21,7 +21,7 @@ func (b *Broker) deliver() {
 		return // a turn of the engine ends it
 	}
 	for _, id := range ids {
-		list, err := b.engine.Pending(b.ctx, id, now, pendingMost)
+		list, _, err := b.engine.Pending(b.ctx, id, now, rules.PendingQuery{Limit: pendingMost})
 		if err != nil {
 			return
 		}

@@ -173,7 +173,7 @@ func (s *Sender) Reserve(t *Target, m *template.Message) *Slot {
 	s.builders <- struct{}{}
 	slot.body, slot.err = t.Body(m)
 	<-s.builders
-	if n := cap(slot.body); s.slots.grow(n) {
+	if n := cap(slot.body); s.slots.grow(m.Trigger, n) {
 		slot.bytes += n
 		return slot
 	}
@@ -346,11 +346,13 @@ func (s *slots) roomLocked(trigger string, has int) bool {
 	return free > 0 && has < max(1, free/8)
 }
 
-// grow adds bytes to a slot.
-func (s *slots) grow(bytes int) bool {
+// grow adds bytes to a slot of a trigger. A trigger may build many bodies at once, so its share counts
+// again.
+func (s *slots) grow(trigger string, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sum > 1 && s.filled+bytes > s.bytes { // a single message always fits
+	free := s.bytes - s.filled - bytes
+	if s.sum > 1 && (free < 0 || free < s.bytes/2 && s.used[trigger] > max(1, free/slotBytes/8)) { // a single message always fits
 		return false
 	}
 	s.filled += bytes

@@ -273,18 +273,41 @@ func (t *Tx) DeleteFiring(id rule.ID) error {
 	return err
 }
 
-// Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time,
-// without those of the entities in except.
-func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int, except []string) ([]Firing, error) {
-	if len(except) == 0 {
-		return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
-	}
-	list, err := json.Marshal(except)
+// PendingQuery selects the first firings after a position that are due, at most Limit, without those of
+// the entities in Except.
+type PendingQuery struct {
+	Limit  int
+	After  DuePosition
+	Except []string
+}
+
+// DuePosition is a position in the order of pending firings: a due time (ms), and a Seq.
+type DuePosition struct{ At, Seq int64 }
+
+// Pending returns firings of a trigger that are due at an instant (ms), in their order, and the position
+// to which the query has read.
+func (q Queries) Pending(ctx context.Context, trigger string, at int64, p PendingQuery) (list []Firing, read DuePosition, err error) {
+	const due, order = "WHERE trig = ? AND due <= ? ", "ORDER BY due, seq LIMIT ?"
+	var last DuePosition
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&last.At, &last.Seq) },
+		"SELECT due, seq FROM fire "+due+"ORDER BY due DESC, seq DESC LIMIT 1", trigger, at)
 	if err != nil {
-		return nil, err
+		return nil, p.After, err
 	}
-	return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? AND entity NOT IN (SELECT CAST(value AS BLOB) FROM json_each(?)) "+
-		"ORDER BY due, seq LIMIT ?", trigger, at, string(list), limit)
+	except, err := json.Marshal(append([]string{}, p.Except...)) // not null
+	if err != nil {
+		return nil, p.After, err
+	}
+	list, err = q.queryFirings(ctx, due+"AND (due, seq) > (?, ?) AND entity NOT IN (SELECT CAST(value AS BLOB) FROM json_each(?)) "+order,
+		trigger, at, p.After.At, p.After.Seq, string(except), p.Limit)
+	if n := len(list); n > 0 && (n >= p.Limit || last.before(&list[n-1])) {
+		last = DuePosition{list[n-1].NextTry, list[n-1].Seq}
+	}
+	return list, last, err
+}
+
+func (d DuePosition) before(x *Firing) bool {
+	return cmp.Or(cmp.Compare(d.At, x.NextTry), cmp.Compare(d.Seq, x.Seq)) < 0
 }
 
 // NextPending returns the first trigger with an ID after after that has pending firings, and the
