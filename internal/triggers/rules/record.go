@@ -205,7 +205,7 @@ func (w *worker) carried(tx *store.Tx, l *live, x *store.Firing) (bool, error) {
 	}
 	for after := int64(0); ; {
 		list, err := tx.EntityFirings(x.Entity, x.Trigger, after, chunk)
-		if err != nil || len(list) == 0 {
+		if err != nil {
 			return false, err
 		}
 		for i := range list {
@@ -217,6 +217,9 @@ func (w *worker) carried(tx *store.Tx, l *live, x *store.Firing) (bool, error) {
 			if l.once || y.Cause == x.Cause {
 				return true, nil
 			}
+		}
+		if len(list) < chunk {
+			return false, nil
 		}
 	}
 }

@@ -146,11 +146,16 @@ func (t *Tx) firings(where string, args ...any) ([]Firing, error) {
 }
 
 var (
-	putFiring   = "INSERT INTO fire VALUES (?, ?, ?, ?, ?, ?, ?)"
-	putFirings  = putFiring + strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", manyRows-1)
-	replaced    = " ON CONFLICT (seq) DO UPDATE SET due = excluded.due, open = excluded.open, data = excluded.data"
+	putFiring   = putRows(1)
+	putFirings  = putRows(manyRows)
 	someFirings = "WHERE id IN (?" + strings.Repeat(", ?", manyRows-1) + ")"
 )
+
+// putRows is a statement that adds n firings, or replaces those that the file has.
+func putRows(n int) string {
+	return "INSERT INTO fire VALUES (?, ?, ?, ?, ?, ?, ?)" + strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", n-1) +
+		" ON CONFLICT (seq) DO UPDATE SET due = excluded.due, open = excluded.open, data = excluded.data"
+}
 
 // flush writes the changed firings, and forgets all.
 func (t *Tx) flush() error {
@@ -167,7 +172,7 @@ func (t *Tx) flush() error {
 			data := x.seal(protobuf.Append(make([]byte, 0, 128), x, (*Firing).fields))
 			args = append(args, x.Seq, x.ID[:], x.Trigger, []byte(x.Entity), x.due(), x.open(), data)
 		}
-		if err := t.put(text+replaced, args...); err != nil {
+		if err := t.put(text, args...); err != nil {
 			return err
 		}
 		list = list[n:]
@@ -375,11 +380,10 @@ func (q Queries) Unrecorded(ctx context.Context, trigger string, seq int64) (n i
 	return n, err
 }
 
-const lastOutbox = "SELECT max(coalesce((SELECT max(seq) FROM fire WHERE open = 1), 0), coalesce((SELECT max(seq) FROM retraction), 0))"
-
 // LastOutbox is the highest Seq in the outbox; 0 if it is empty.
 func (q Queries) LastOutbox(ctx context.Context) (seq int64, err error) {
-	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&seq) }, lastOutbox)
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&seq) },
+		"SELECT max(coalesce((SELECT max(seq) FROM fire WHERE open = 1), 0), coalesce((SELECT max(seq) FROM retraction), 0))")
 	return seq, err
 }
 
