@@ -318,7 +318,7 @@ async function delivery(t) {
   const { page } = t;
   const deliver = {
     url: "https://mail.example.com/hook", headers: { "X-One": "1" }, template: "Hello {{.Entity}}", content_type: "text/plain",
-    quiet_hours: { from: "22:00", to: "08:00", zone: "Europe/Berlin" }, frequency_cap: { count: 2, per: "7d" }, retries: ["5s", "1h"],
+    quiet_hours: { from: "22:00", to: "08:00", zone: "Europe/Berlin" }, frequency_cap: { count: 2, per: "7d" }, retries: ["5s", "1h"], concurrency: 50,
   };
   await t.open(`#/triggers?edit=yes&topic=${topic}&expr=b_used`);
   await page.getByLabel("ID", { exact: true }).fill("b-deliver");
@@ -335,6 +335,7 @@ async function delivery(t) {
   await page.getByLabel("Messages", { exact: true }).fill("2");
   await page.getByLabel("In", { exact: true }).fill("7d");
   await page.getByLabel("Waits between attempts").fill("5s, 1h");
+  await page.getByLabel("Messages in flight").fill("50");
   await t.axe("all fields of a delivery");
   await t.picture("builder-delivery");
   await button(t, "Save as draft").click();
@@ -342,8 +343,8 @@ async function delivery(t) {
   const stored = (await get(t, "/triggers/b-deliver")).deliver;
   t.equal(Object.fromEntries(Object.entries(stored).sort()), Object.fromEntries(Object.entries({ ...deliver, headers: { "X-One": "***" }, secrets: ["whsec_***"] }).sort()), "the delivery");
   await page.getByLabel("Send to").selectOption("url");
-  t.equal([await page.getByLabel("Headers, one a line").inputValue(), await page.getByLabel("Until").inputValue(), await page.getByLabel("Time zone").inputValue(), await page.getByLabel("Waits between attempts").inputValue()],
-    ["X-One: ***", "08:00", "Europe/Berlin", "5s, 1h"], "the fields of a stored delivery");
+  t.equal([await page.getByLabel("Headers, one a line").inputValue(), await page.getByLabel("Until").inputValue(), await page.getByLabel("Time zone").inputValue(), await page.getByLabel("Waits between attempts").inputValue(), await page.getByLabel("Messages in flight").inputValue()],
+    ["X-One: ***", "08:00", "Europe/Berlin", "5s, 1h", "50"], "the fields of a stored delivery");
 }
 
 /** twoPages: a page does not save over what another one has saved, without saying so. */

@@ -44,6 +44,7 @@ async function builder(t) {
     ["Cooldown", "1 fortnight", "unknown unit 'fortnight'"], ["URL", "ftp://x", "want https:// or http://"], ["Secrets, one a line", "whsec_***", "number 1 is masked: want the secret itself"],
     ["Template of the message", "{{.Witness.signup.Data.name}}", 'event "signup" is not in the trigger\'s expression; events: project made, signed_up'],
     ["Time zone", "Here", "time zone"], ["Messages", "two", "want a whole number"], ["Headers, one a line", "no colon", '"no colon": want a name, a colon and a value'],
+    ["Messages in flight", "1.5", "want a whole number"], ["Messages in flight", "1001", "1001, want 1 to 1000"],
     ["Waits between attempts", "soon", 'number 1: invalid duration "soon"'], ["Content type", "x", 'invalid media type "x"'], ["More settings, as JSON", "{", "not JSON"],
   ];
   for (const [field, value, words] of wrong) {
@@ -59,7 +60,7 @@ async function builder(t) {
   await t.picture("checks");
   await why.getByRole("button", { name: "URL" }).click();
   t.equal(await page.getByLabel("URL").evaluate(e => e === document.activeElement), true, "the reason leads to its field");
-  for (const [field, value] of [["Cooldown", "1d"], ["URL", "https://mail.example.com"], ["Secrets, one a line", secret], ["Template of the message", "{{.Witness.signed_up.Data.plan}}"], ["From", ""], ["Time zone", ""], ["Waits between attempts", ""], ["Content type", ""]]) {
+  for (const [field, value] of [["Cooldown", "1d"], ["URL", "https://mail.example.com"], ["Secrets, one a line", secret], ["Template of the message", "{{.Witness.signed_up.Data.plan}}"], ["From", ""], ["Time zone", ""], ["Waits between attempts", ""], ["Messages in flight", ""], ["Content type", ""]]) {
     await page.getByLabel(field, { exact: true }).fill(value);
   }
   await page.getByLabel("Template of the message").fill('{"plan": "{{.Witness.signed_up.Data.plan}}"}');

@@ -41,7 +41,7 @@ export function useFaults(id: string, s: Settings, expr: string | undefined, fre
 
 const labels: Record<string, string> = {
   id: "ID", expr: "Expression", topic: "Topic of the events", cooldown: "Cooldown", keep_deliver: "Send to", deliver: "More settings, as JSON", "deliver.url": "URL", "deliver.topic": "Topic of the messages",
-  "deliver.secrets": "Secrets", "deliver.template": "Template of the message", "deliver.headers": "Headers", "deliver.content_type": "Content type", "deliver.retries": "Waits between attempts",
+  "deliver.secrets": "Secrets", "deliver.template": "Template of the message", "deliver.headers": "Headers", "deliver.content_type": "Content type", "deliver.retries": "Waits between attempts", "deliver.concurrency": "Messages in flight",
   "deliver.frequency_cap": "Messages", "deliver.frequency_cap.per": "In", "deliver.quiet_hours": "Quiet hours", "deliver.quiet_hours.from": "Quiet hours, from", "deliver.quiet_hours.to": "Quiet hours, until", "deliver.quiet_hours.zone": "Time zone",
 };
 

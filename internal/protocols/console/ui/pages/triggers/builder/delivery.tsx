@@ -14,7 +14,7 @@ import type { Tree } from "./tree";
  * are lists as text. more: members without a field, as JSON.
  */
 export interface Target {
-  kind: string; url: string; secrets: string; headers: string; template: string; type: string; retries: string;
+  kind: string; url: string; secrets: string; headers: string; template: string; type: string; retries: string; concurrency: string;
   to: string; from: string; till: string; zone: string; cap: string; per: string; more: string;
 }
 
@@ -22,12 +22,12 @@ const kinds = [["", "None: only list the firings"], ["url", "Webhook"], ["topic"
 
 /** targetOf fills the form from a stored delivery, whose secrets are masked. */
 export function targetOf(d: Delivery | undefined): Target {
-  const { url = "", topic = "", secrets: _, headers = {}, template = "", content_type = "", retries, quiet_hours: quiet, frequency_cap: cap, ...rest } = (d ?? {}) as Delivery & {
-    template?: string; content_type?: string; retries?: string[]; quiet_hours?: { from: string; to: string; zone: string }; frequency_cap?: { count: number; per: string };
+  const { url = "", topic = "", secrets: _, headers = {}, template = "", content_type = "", retries, concurrency, quiet_hours: quiet, frequency_cap: cap, ...rest } = (d ?? {}) as Delivery & {
+    template?: string; content_type?: string; retries?: string[]; concurrency?: number; quiet_hours?: { from: string; to: string; zone: string }; frequency_cap?: { count: number; per: string };
   };
   return {
     kind: d ? "keep" : "", url, secrets: "", headers: Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join("\n"), template, type: content_type,
-    retries: retries ? retries.join(", ") || "none" : "", to: topic, from: quiet?.from ?? "", till: quiet?.to ?? "", zone: quiet?.zone ?? "", cap: cap ? String(cap.count) : "", per: cap?.per ?? "",
+    retries: retries ? retries.join(", ") || "none" : "", concurrency: concurrency ? String(concurrency) : "", to: topic, from: quiet?.from ?? "", till: quiet?.to ?? "", zone: quiet?.zone ?? "", cap: cap ? String(cap.count) : "", per: cap?.per ?? "",
     more: Object.keys(rest).length ? stringify(rest, 2) : "",
   };
 }
@@ -60,9 +60,14 @@ export function deliveryOf(t: Target): Delivery | undefined {
   else throw new Fault("deliver.topic", "missing");
   if (t.retries.trim()) d.retries = t.retries.trim() === "none" ? [] : words(t.retries);
   if (t.from || t.till || t.zone.trim()) d.quiet_hours = { from: t.from, to: t.till, zone: t.zone.trim() || here };
-  if (t.cap && !/^\d{1,9}$/.test(t.cap)) throw new Fault("deliver.frequency_cap", "want a whole number");
-  if (t.cap || t.per) d.frequency_cap = { count: Number(t.cap), per: t.per };
+  if (t.cap || t.per) d.frequency_cap = { count: whole(t.cap, "frequency_cap"), per: t.per };
+  if (t.concurrency) d.concurrency = whole(t.concurrency, "concurrency");
   return d;
+}
+
+function whole(text: string, field: string): number {
+  if (/^\d{0,9}$/.test(text)) return Number(text);
+  throw new Fault("deliver." + field, "want a whole number");
 }
 
 function headersOf(lines: string): Record<string, string> {
@@ -93,7 +98,7 @@ export function placeholderOf(tree: Tree | undefined, names: readonly EventName[
 /** DeliveryCard is the form. placeholder is one of the template. */
 export function DeliveryCard({ of: t, old, faults, placeholder, onChange }: { of: Target; old?: Delivery; faults: Faults; placeholder?: string; onChange: (c: Partial<Target>) => void }) {
   const text = (name: keyof Target, field?: string) => ({ value: t[name], onValue: (v: string) => onChange({ [name]: v }), ...(field && { name: field, error: t[name] ? faults[field] : undefined }) }), zones = useId(), chosen = t.kind === "url" || t.kind === "topic", more = useRef(false);
-  more.current ||= !!(t.headers || t.type || t.retries || t.more || faults.deliver); // it does not close under a person's hands
+  more.current ||= !!(t.headers || t.type || t.retries || t.concurrency || t.more || faults.deliver); // it does not close under a person's hands
   return <Card title="Delivery">
     <div class="row"><Choice label="Send to" {...text("kind")} options={old ? [["keep", "As before"], ...kinds] : kinds} />
       {t.kind === "keep" && <p class="kept"><bdi>{old?.url ?? old?.topic}</bdi>, with its secrets and other settings</p>}
@@ -118,6 +123,7 @@ export function DeliveryCard({ of: t, old, faults, placeholder, onChange }: { of
           <Text label="Content type" {...text("type", "deliver.content_type")} placeholder="application/json" />
         </>}
         <Text label="Waits between attempts" {...text("retries", "deliver.retries")} placeholder="5s, 5m, 30m, 2h …" hint="none: a single attempt" />
+        <Text label="Messages in flight" {...text("concurrency", "deliver.concurrency")} inputMode="numeric" placeholder="adapts to the receiver" hint="Sent and not yet answered, at most 1000" />
         <Area label="More settings, as JSON" {...text("more", "deliver")} hint="Members without a field of their own" />
       </details>
     </>}
