@@ -68,6 +68,45 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
+// BenchmarkManyTriggers measures an event that all triggers mention.
+func BenchmarkManyTriggers(b *testing.B) {
+	for _, triggers := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("triggers=%d", triggers), func(b *testing.B) {
+			s := benchEngine(b)
+			for i := range triggers {
+				s.put(s.definition(fmt.Sprint("t", i), fmt.Sprintf(`e0 THEN (NOT e1 WITHIN %d days)`, i+1), nil))
+			}
+			s.settle()
+			const entities = 10_000
+			t, _ := s.b.Topic("events")
+			total := 0
+			for b.Loop() {
+				b.StopTimer()
+				for i := 0; i < entities; i += 1000 {
+					var recs [2][]record.Record
+					for j := range 1000 {
+						e := ev(fmt.Sprintf("user-%07d", (total+i+j)*7919%1_000_003), "e0")
+						value, _ := json.Marshal(e)
+						part := s.b.partOf(t, e.EntityID)
+						recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
+					}
+					s.b.mu.Lock()
+					for part := range recs {
+						s.b.appendLocked(t.ID, uint32(part), recs[part])
+					}
+					s.b.mu.Unlock()
+					s.b.advance(time.Millisecond)
+				}
+				total += entities
+				b.StartTimer()
+				at := time.Now()
+				s.settle()
+				b.ReportMetric(float64(time.Since(at).Microseconds())/entities, "us/event")
+			}
+		})
+	}
+}
+
 // BenchmarkInstances measures an instance on disk.
 func BenchmarkInstances(b *testing.B) {
 	const entities = 1_000_000

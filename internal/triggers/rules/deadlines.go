@@ -16,7 +16,7 @@ import (
 // allDeadlines passes some of the deadlines that are complete.
 func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	for topic, at := range w.complete {
-		again, err := w.topicDeadlines(ctx, w.served(topic), at)
+		again, err := w.topicDeadlines(ctx, w.groupsOf(topic), w.served(topic), at)
 		if err != nil {
 			return false, err
 		}
@@ -26,29 +26,47 @@ func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	return more || again, err
 }
 
-// topicDeadlines passes the deadlines of triggers of one topic. A costly trigger comes after the
-// others, in a transaction of its own, so that the others do not wait for it.
-func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (more bool, err error) {
-	groups := make([][]*live, 1)
-	for k := range lives {
-		if l := lives[w.rotated(k, len(lives))]; l.avgWork >= costly {
-			groups = append(groups, []*live{l})
+// groupsOf returns the groups of the triggers of a topic.
+func (w *worker) groupsOf(topic record.ID) (list []*group) {
+	for _, l := range w.live {
+		if l.Events == topic && !slices.Contains(list, l.group) {
+			list = append(list, l.group)
 		}
 	}
-	groups[0] = slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.avgWork >= costly })
-	for i, some := range groups {
-		if i < 2 { // the costly triggers share the work of one step
-			w.left = w.opt.Sizes.Work
+	return list
+}
+
+// topicDeadlines passes the deadlines of groups and triggers of one topic. A costly trigger comes
+// after the others, in a transaction of its own, so that the others do not wait for it.
+func (w *worker) topicDeadlines(ctx context.Context, groups []*group, lives []*live, at int64) (more bool, err error) {
+	w.left = w.opt.Sizes.Work
+	p := deadlinePass{worker: w, lives: lives, cut: at}
+	for _, g := range groups {
+		p.from = append(p.from, source{g.no, &g.due})
+	}
+	for k := range lives {
+		if l := lives[w.rotated(k, len(lives))]; !w.costly(l) {
+			p.from = append(p.from, source{-l.No, &l.due})
 		}
-		if w.left <= 0 {
-			more = more || some[0].due <= at
-			continue
+	}
+	if more, err = p.run(ctx); err != nil {
+		return false, err
+	}
+	w.left = w.opt.Sizes.Work // the costly triggers share the work of one step
+	for k := range lives {
+		l := lives[w.rotated(k, len(lives))]
+		switch {
+		case !w.costly(l) || l.due > at:
+		case w.left <= 0:
+			more = true
+		default:
+			p := deadlinePass{worker: w, lives: lives, cut: at, from: []source{{-l.No, &l.due}}}
+			again, err := p.run(ctx)
+			if err != nil {
+				return false, err
+			}
+			more = more || again
 		}
-		again, err := w.deadlines(ctx, some, at)
-		if err != nil {
-			return false, err
-		}
-		more = more || again
 	}
 	w.left = w.opt.Sizes.Work
 	for k := range lives {
@@ -68,44 +86,64 @@ func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (m
 	return more, nil
 }
 
+// source is a group of rows, with the time before which none is due.
+type source struct {
+	group int64
+	due   *int64
+}
+
 // dueTransition is a transition at a deadline.
 type dueTransition struct {
 	live       *live
-	key        store.InstKey
+	place      place
+	due        int64 // of the row before
 	transition rule.Transition
 }
 
-// deadlines passes the deadlines up to an instant, for triggers of one topic.
-func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more bool, err error) {
-	lives = slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.due > at })
-	if len(lives) == 0 {
+// deadlinePass passes deadlines up to an instant, in one transaction.
+type deadlinePass struct {
+	*worker
+	lives []*live // the triggers whose deadlines pass; those of other triggers in shared rows do not
+	from  []source
+	cut   int64
+
+	tx          *store.Tx
+	transitions []dueTransition
+	nos         []int64 // reused
+}
+
+// run passes the deadlines of the sources.
+func (p *deadlinePass) run(ctx context.Context) (more bool, err error) {
+	from := slices.DeleteFunc(p.from, func(s source) bool { return *s.due > p.cut })
+	if len(from) == 0 {
 		return false, nil
 	}
-	slices.SortStableFunc(lives, func(a, b *live) int { return cmp.Compare(a.due, b.due) })
-	err = w.f.Update(ctx, func(tx *store.Tx) error {
+	slices.SortStableFunc(from, func(a, b source) int { return cmp.Compare(*a.due, *b.due) })
+	err = p.f.Update(ctx, func(tx *store.Tx) error {
+		p.tx = tx
 		var rows []store.Due
-		cut, n := at, 0
-		for ; n < len(lives); n++ {
-			left := w.opt.Sizes.Dues - len(rows)
-			if left == 0 { // the remaining triggers have nothing due before lives[n].due
-				cut, more = min(cut, lives[n].due), true
+		n, at := 0, p.cut
+		for ; n < len(from); n++ {
+			left := p.opt.Sizes.Dues - len(rows)
+			if left == 0 { // the remaining sources have nothing due before that of from[n]
+				p.cut, more = min(p.cut, *from[n].due), true
 				break
 			}
 			before := len(rows)
-			if rows, err = tx.Due(rows, lives[n].No, at, left); err != nil {
+			if rows, err = tx.Due(rows, from[n].group, at, left); err != nil {
 				return err
 			}
 			if len(rows)-before == left { // it may have more: limit the others too
-				cut, more = min(cut, rows[len(rows)-1].At), true
+				p.cut, more = min(p.cut, rows[len(rows)-1].At), true
 			}
 		}
-		done, err := w.passDeadlines(tx, rows, cut)
+		done, err := p.passRows(rows)
 		if err != nil {
 			return err
 		}
 		more = more || !done
-		for _, l := range lives[:n] {
-			if l.due, err = tx.FirstDue(l.No); err != nil {
+		for _, s := range from[:n] {
+			if *s.due, err = tx.FirstDue(s.group); err != nil {
 				return err
 			}
 		}
@@ -114,95 +152,155 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 	return more, err
 }
 
-// passDeadlines evaluates rows at an instant, as far as they are due by then and memory allows:
-// earliest deadline first. The transitions are applied in the order of time, trigger and entity.
-func (w *worker) passDeadlines(tx *store.Tx, rows []store.Due, cut int64) (all bool, err error) {
+// duesRead is the number of rows of one read, because a row may be large.
+const duesRead = 32
+
+// passRows passes the deadlines of rows as far as memory allows, earliest first.
+func (p *deadlinePass) passRows(rows []store.Due) (all bool, err error) {
 	sorting.Stable(rows, func(a, b store.Due) int { return cmp.Compare(a.At, b.At) })
-	var transitions []dueTransition
 	all = true
+	keys := make([]store.InstKey, 0, duesRead)
 	for i := range rows {
-		k := rows[i].Key
-		if rows[i].At > cut {
+		if rows[i].At > p.cut {
 			break
 		}
-		if i > 0 && (w.rows.bytes > w.rows.limit || w.left <= 0) {
+		if i > 0 && p.full() {
 			all = false
 			break
 		}
-		x, err := w.rows.get(tx, k)
-		if err != nil {
-			return false, err
+		if i%duesRead == 0 {
+			keys = keys[:0]
+			for _, d := range rows[i:min(i+duesRead, len(rows))] {
+				keys = append(keys, d.Key)
+			}
+			if err := p.rows.fetch(p.tx, keys); err != nil {
+				return false, err
+			}
 		}
-		l := w.byNo[k.Trigger]
-		r, err := w.rule(tx, l)
-		if err != nil {
+		if err := p.passRow(rows[i].Key); err != nil {
 			return false, err
-		}
-		s := w.instanceOf(k, x)
-		if err := r.Until(s, cut); err != nil {
-			return false, err
-		}
-		w.met.deadlines.Inc()
-		w.spend(l, r, &x.row)
-		w.rows.touch(k, x)
-		for _, e := range s.Transitions {
-			transitions = append(transitions, dueTransition{l, k, e})
 		}
 	}
-	sorting.Stable(transitions, func(a, b dueTransition) int {
-		return cmp.Or(cmp.Compare(a.transition.At, b.transition.At), cmp.Compare(a.live.ID, b.live.ID), cmp.Compare(a.key.Entity, b.key.Entity))
+	return all, p.end()
+}
+
+// full reports whether the transaction takes no more rows.
+func (p *deadlinePass) full() bool { return p.rows.bytes > p.rows.limit || p.left <= 0 }
+
+// passRow passes the deadlines of a row that is due.
+func (p *deadlinePass) passRow(k store.InstKey) error {
+	x, err := p.rows.get(p.tx, k)
+	if err != nil {
+		return err
+	}
+	p.nos = p.nos[:0]
+	for i := range x.entries {
+		if e := &x.entries[i]; e.row.Due != 0 && e.row.Due <= p.cut {
+			p.nos = append(p.nos, e.no)
+		}
+	}
+	at := place{k.Entity, k.Partition}
+	for _, no := range p.nos {
+		l := p.byNo[no]
+		switch {
+		case l == nil: // flush leaves it out
+		case k.Group < 0, !p.costly(l) && slices.Contains(p.lives, l):
+			err = p.pass(l, at)
+		default: // its deadlines pass at another time
+			i, _ := x.find(no)
+			row := x.entries[i].row
+			err = p.putRow(p.tx, l, at, &row, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.rows.touch(k, x)
+	return nil
+}
+
+// pass passes the deadlines of an entity for one trigger.
+func (p *deadlinePass) pass(l *live, at place) error {
+	row, _, err := p.row(p.tx, l, at)
+	if err != nil {
+		return err
+	}
+	r, err := p.rule(p.tx, l)
+	if err != nil {
+		return err
+	}
+	due, s := row.Due, p.instanceOf(at, row)
+	if err := r.Until(s, p.cut); err != nil {
+		return err
+	}
+	p.met.deadlines.Inc()
+	p.spend(l, r, s.Row)
+	for _, e := range s.Transitions {
+		p.transitions = append(p.transitions, dueTransition{l, at, due, e})
+	}
+	return p.setRow(p.tx, l, at, s.Row)
+}
+
+// end applies the transitions in the order of time, trigger and entity, and writes the rows.
+func (p *deadlinePass) end() error {
+	sorting.Stable(p.transitions, func(a, b dueTransition) int {
+		return cmp.Or(cmp.Compare(a.transition.At, b.transition.At), cmp.Compare(a.live.ID, b.live.ID),
+			cmp.Compare(a.place.entity, b.place.entity), cmp.Compare(a.due, b.due), cmp.Compare(a.place.partition, b.place.partition))
 	})
-	for some := range slices.Chunk(transitions, store.HeldMax) {
+	for some := range slices.Chunk(p.transitions, store.HeldMax) {
 		ids := make([]rule.ID, len(some))
 		for i := range some {
 			ids[i] = some[i].transition.ID
 		}
-		if err := tx.HoldFirings(ids); err != nil {
-			return false, err
+		if err := p.tx.HoldFirings(ids); err != nil {
+			return err
 		}
 		for i := range some {
-			if err := w.applyTransition(tx, some[i].live, some[i].key, &some[i].transition); err != nil {
-				return false, err
+			if err := p.applyTransition(p.tx, some[i].live, some[i].place, &some[i].transition); err != nil {
+				return err
 			}
 		}
 	}
-	return all, w.flush(tx)
+	return p.flush(p.tx)
 }
 
 // startRows bounds the rows of one scan, because a row may be large.
 const startRows = 100
 
 // checkStart evaluates some of the rows of a trigger with backfill `current`, which also fires for
-// entities that were true at its creation.
+// entities that were true at its creation: those of its own, and then those of its group.
 func (w *worker) checkStart(ctx context.Context, l *live, at int64) (more bool, err error) {
-	if l.startChecked || at <= l.At {
-		return false, nil
-	}
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
-		l.scanned.Trigger = l.No
+		l.scanned.Group = cmp.Or(l.scanned.Group, -l.No)
 		keys, rows, err := tx.Scan(l.scanned, startRows)
 		if err != nil {
 			return err
 		}
-		var dues []store.Due
+		p := deadlinePass{worker: w, tx: tx, cut: at}
 		for i := range keys {
-			var row rule.Row
-			if err := decodeRow(&row, &rows[i]); err != nil {
+			row, there, err := entryOf(&rows[i], l.No)
+			if err != nil {
 				return err
 			}
-			if row.Flags&(rule.StartChecked|rule.Completed) == 0 {
-				dues = append(dues, store.Due{Key: keys[i], At: at})
+			if !there || row.Flags&(rule.StartChecked|rule.Completed) != 0 {
+				continue
+			}
+			if i > 0 && p.full() { // the next scan leaves out the rows that are done
+				return p.end()
+			}
+			if err := p.pass(l, place{keys[i].Entity, keys[i].Partition}); err != nil {
+				return err
 			}
 		}
-		all, err := w.passDeadlines(tx, dues, at)
-		if err != nil || !all { // the next scan leaves out the rows that are done
-			return err
-		}
-		if len(keys) > 0 {
+		switch {
+		case len(keys) == startRows:
 			l.scanned = keys[len(keys)-1]
+		case l.scanned.Group < 0 && l.shared:
+			l.scanned = store.InstKey{Group: l.Group}
+		default:
+			l.startChecked = true
 		}
-		l.startChecked = len(keys) < startRows
-		return nil
+		return p.end()
 	})
 	return !l.startChecked, err
 }

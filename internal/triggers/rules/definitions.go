@@ -47,6 +47,7 @@ func (w *worker) addLive(l *live) {
 func (w *worker) dropLive(l *live) {
 	w.live = slices.DeleteFunc(w.live, func(x *live) bool { return x == l })
 	delete(w.byNo, l.No)
+	w.leaveGroup(l)
 	w.rules.drop(l.No)
 	w.held -= l.memory()
 	w.listed = false
@@ -168,7 +169,7 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 	}
 	if old != nil && was.Version == d.Version { // only the delivery or the status may differ
 		was.Status, was.Deliver, was.Text, was.Offset = d.Status, d.Deliver, d.Text, d.Offset
-		g := &store.Trigger{No: old.No, ID: id, Version: old.Version, Status: old.status}
+		g := &store.Trigger{No: old.No, Group: old.Group, ID: id, Version: old.Version, Status: old.status}
 		if g.Def, err = was.EncodeRow(); err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func (w *worker) settleCarried(tx *store.Tx, old *live) error {
 
 // install starts to follow a version.
 func (w *worker) install(tx *store.Tx, d *rule.Definition, value []byte) error {
-	g := &store.Trigger{ID: d.ID, Version: d.Version, Status: store.Behind, Def: value}
+	g := &store.Trigger{ID: d.ID, Version: d.Version, Group: w.groupFor(d.TopicID, d.Expr.Names()), Status: store.Behind, Def: value}
 	if id, err := record.ParseID(d.TopicID); err == nil && w.unread(id) {
 		g.Status = store.Joined
 	}
@@ -242,6 +243,7 @@ func (w *worker) install(tx *store.Tx, d *rule.Definition, value []byte) error {
 	}
 	l, err := w.newLive(g, d)
 	if err == nil {
+		w.joinGroup(l, g.Group, d.TopicID)
 		w.addLive(l)
 	}
 	return err
@@ -267,7 +269,7 @@ func (w *worker) retire(tx *store.Tx, l *live) error {
 	}
 	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
 	w.dropLive(l)
-	w.gone = append(w.gone, l.No)
+	w.gone = append(w.gone, &gone{no: l.No, group: l.Group})
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (w *worker) join(ctx context.Context, l *live) (err error) {
 	l.status = store.Joined
 	w.held -= l.cursors
 	w.changeHead(l, func(h *Head) { h.Backfilling, h.Late = false, false })
-	if l.due, err = w.f.FirstDue(ctx, l.No); err != nil {
+	if l.due, err = w.f.FirstDue(ctx, -l.No); err != nil {
 		return err
 	}
 	w.serve(l)
@@ -157,7 +157,7 @@ type eventPass struct {
 	index map[string][]*live
 
 	parsed []parsedRecord
-	wanted map[int64][]store.InstKey // by trigger
+	wanted map[int64][]store.InstKey // by group
 	bytes  int64                     // estimated bytes of the rows of wanted
 	work   int                       // estimated work of the records of parsed
 }
@@ -270,14 +270,26 @@ func (r *eventPass) parse(rec *record.Record, stamped bool) error {
 	} else {
 		p.Event = e
 		for _, l := range r.index[e.Name] {
-			k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
-			r.wanted[l.No] = append(r.wanted[l.No], k)
-			r.bytes += rowBytes + int64(len(e.EntityID))
+			r.want(l, e.EntityID)
 			r.work += l.avgWork
 		}
 	}
 	r.parsed = append(r.parsed, p)
 	return nil
+}
+
+// want notes the rows of an entity that a trigger needs.
+func (r *eventPass) want(l *live, entity string) {
+	p := place{entity, r.p.key.Partition}
+	if l.alone {
+		r.wanted[-l.No] = append(r.wanted[-l.No], p.in(-l.No))
+		r.bytes += rowBytes + entryBytes + int64(len(entity))
+	}
+	some := r.wanted[l.Group]
+	if n := len(some); l.shared && (n == 0 || some[n-1].Entity != entity) { // else for another trigger
+		r.wanted[l.Group] = append(some, p.in(l.Group))
+		r.bytes += rowBytes + entryBytes*int64(l.group.members) + int64(len(entity))
+	}
 }
 
 // record applies one record.
@@ -326,27 +338,29 @@ func (r *eventPass) event(e *rule.Event, offset int64) error {
 		if kinds == 0 {
 			continue
 		}
-		k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
-		x, err := r.rows.get(r.tx, k)
+		p := place{e.EntityID, r.p.key.Partition}
+		row, _, err := r.row(r.tx, l, p)
 		if err != nil {
 			return err
 		}
-		if x.row.Flags&rule.Completed != 0 {
+		if row.Flags&rule.Completed != 0 {
 			continue
 		}
-		lossy := x.row.Flags & rule.Degraded
-		s := r.instanceOf(k, x)
+		lossy := row.Flags & rule.Degraded
+		s := r.instanceOf(p, row)
 		if err := ready.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
 			return err
 		}
 		r.met.steps.Inc()
-		r.spend(l, ready, &x.row)
-		if x.row.Flags&rule.Degraded > lossy {
+		r.spend(l, ready, s.Row)
+		if s.Row.Flags&rule.Degraded > lossy {
 			r.met.degraded.Inc()
 		}
-		r.rows.touch(k, x)
+		if err := r.setRow(r.tx, l, p, s.Row); err != nil {
+			return err
+		}
 		for i := range s.Transitions {
-			if err := r.applyTransition(r.tx, l, k, &s.Transitions[i]); err != nil {
+			if err := r.applyTransition(r.tx, l, p, &s.Transitions[i]); err != nil {
 				return err
 			}
 		}
@@ -355,18 +369,19 @@ func (r *eventPass) event(e *rule.Event, offset int64) error {
 }
 
 // instanceOf returns the instance of a row. The next call overwrites it.
-func (w *worker) instanceOf(k store.InstKey, x *cached) *rule.Instance {
-	w.inst = rule.Instance{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Transitions: w.inst.Transitions[:0]}
+func (w *worker) instanceOf(p place, row rule.Row) *rule.Instance {
+	w.instRow = row
+	w.inst = rule.Instance{Entity: p.entity, Partition: p.partition, Row: &w.instRow, Transitions: w.inst.Transitions[:0]}
 	return &w.inst
 }
 
 // applyTransition stores a firing, which is then in the outbox, or the retraction of one.
-func (w *worker) applyTransition(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition) error {
+func (w *worker) applyTransition(tx *store.Tx, l *live, p place, e *rule.Transition) error {
 	if e.Retracts {
 		return w.applyRetraction(tx, e)
 	}
 	x := &store.Firing{
-		ID: e.ID, Trigger: l.ID, Entity: k.Entity, Version: l.Version, Topic: l.Topic, Partition: k.Partition,
+		ID: e.ID, Trigger: l.ID, Entity: p.entity, Version: l.Version, Topic: l.Topic, Partition: p.partition,
 		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
 	}
 	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != rule.Historic { // not trimmed
@@ -399,50 +414,38 @@ func (w *worker) applyRetraction(tx *store.Tx, e *rule.Transition) error {
 	return nil
 }
 
-// flush writes the changed rows.
-func (w *worker) flush(tx *store.Tx) error {
-	return w.rows.flush(tx, func(k *store.InstKey, row *rule.Row) {
-		if l := w.byNo[k.Trigger]; l != nil && row.Due != 0 {
-			l.due = min(l.due, row.Due)
-		}
-	})
-}
-
 // erase applies a record that erases an entity: its rows and its firings.
 func (r *eventPass) erase(entity string, offset int64) error {
-	k := store.InstKey{Entity: entity, Partition: r.p.key.Partition}
+	p := place{entity, r.p.key.Partition}
 	for _, l := range r.lives {
-		k.Trigger = l.No
-		x, err := r.rows.get(r.tx, k)
+		_, there, err := r.row(r.tx, l, p)
+		if err == nil && there {
+			err = r.setRow(r.tx, l, p, &rule.Row{})
+		}
 		if err != nil {
 			return err
 		}
-		if x.row.Blank() && !x.there {
-			continue
-		}
-		x.row = rule.Row{}
-		r.rows.touch(k, x)
 	}
 	if r.p.key.Reader == store.Main {
-		h := rule.Hash(r.p.key.Topic, k.Partition, entity, "")
+		h := rule.Hash(r.p.key.Topic, p.partition, entity, "")
 		if err := r.tx.Erase(h, store.Erasure{Offset: offset, Time: r.p.cursor.Clock}); err != nil {
 			return err
 		}
 	}
-	return r.eraseFirings(k, offset)
+	return r.eraseFirings(p, offset)
 }
 
 // eraseFirings deletes the firings of an entity before an offset.
-func (r *eventPass) eraseFirings(k store.InstKey, offset int64) error {
+func (r *eventPass) eraseFirings(p place, offset int64) error {
 	for after := int64(0); ; {
-		list, err := r.tx.EntityFirings(k.Entity, "", after, chunk)
+		list, err := r.tx.EntityFirings(p.entity, "", after, chunk)
 		if err != nil || len(list) == 0 {
 			return err
 		}
 		for i := range list {
 			x := &list[i]
 			after = x.Seq
-			if !r.ofTopic(x) || x.Partition != k.Partition || !rule.Before(x.Cause, x.At, rule.Mark{Offset: offset, At: r.p.cursor.Clock}) {
+			if !r.ofTopic(x) || x.Partition != p.partition || !rule.Before(x.Cause, x.At, rule.Mark{Offset: offset, At: r.p.cursor.Clock}) {
 				continue
 			}
 			if err := r.tx.DeleteFiring(x.ID); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ func (e *Engine) explain(ctx context.Context, trigger, entity string, more func(
 		x.Complete = 0 // unknown
 	}
 	err = e.follower.Query(func(q store.Queries) error {
-		_, rows, err := q.Insts(ctx, t.No, entity)
+		rows, err := rowsOf(ctx, q, t.No, t.Group, entity)
 		if err != nil {
 			return err
 		}
@@ -95,12 +96,8 @@ func (e *Engine) explain(ctx context.Context, trigger, entity string, more func(
 }
 
 // add adds the state of a row.
-func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
-	var row rule.Row
-	if err := row.Decode(in.Data, in.Due); err != nil {
-		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
-	}
-	truth, err := r.Truth(&row, x.Complete)
+func (x *Explanation) add(r *rule.Rule, row *rule.Row) error {
+	truth, err := r.Truth(row, x.Complete)
 	if err != nil {
 		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
@@ -219,11 +216,11 @@ type EntityState struct {
 // add returns false. next is the After that continues, or "" at the end. Errors: ErrUnavailable,
 // ErrClosed.
 func (e *Engine) Entity(ctx context.Context, q EntityQuery, add func(x *EntityState) bool) (next string, err error) {
-	chunk := make([]*Head, 0, store.KnowingMax)
+	chunk := make([]*Head, 0, store.GroupsMax/2)
 	for next = q.After; q.Examined > 0; {
 		chunk = chunk[:0]
 		last := next
-		for len(chunk) < min(store.KnowingMax, q.Examined) {
+		for len(chunk) < min(store.GroupsMax/2, q.Examined) {
 			h, err := e.Next(last)
 			if err != nil {
 				return "", err
@@ -264,17 +261,21 @@ func (e *Engine) Entity(ctx context.Context, q EntityQuery, add func(x *EntitySt
 // of an entity.
 func (e *Engine) knowing(ctx context.Context, entity, after string, chunk []*Head) (map[string]bool, error) {
 	known := map[string]bool{}
-	byNo, numbers := map[int64]string{}, make([]int64, 0, len(chunk))
+	byNo, groups := map[int64]string{}, make([]int64, 0, 2*len(chunk))
 	for _, h := range chunk {
-		byNo[h.No], numbers = h.ID, append(numbers, h.No)
+		byNo[h.No], groups = h.ID, append(groups, -h.No, h.Group)
 	}
 	err := e.follower.Query(func(q store.Queries) error {
-		with, err := q.Knowing(ctx, entity, numbers)
+		err := q.EntityInsts(ctx, entity, groups, func(_ store.InstKey, in store.Inst) error {
+			return eachEntry(&in, func(no, _ int64, _ []byte) (bool, error) {
+				if id, ok := byNo[no]; ok {
+					known[id] = true
+				}
+				return true, nil
+			})
+		})
 		if err != nil {
 			return err
-		}
-		for _, no := range with {
-			known[byNo[no]] = true
 		}
 		for id := after; ; {
 			if id, err = q.NextFired(ctx, entity, id); err != nil || id == "" || id > chunk[len(chunk)-1].ID {
@@ -293,4 +294,20 @@ func (e *Engine) entityState(ctx context.Context, h *Head, entity string) (x Ent
 		return err
 	})
 	return x, err
+}
+
+// rowsOf returns the states of an entity for a trigger: one for each partition with its events.
+func rowsOf(ctx context.Context, q store.Queries, no, group int64, entity string) (rows []rule.Row, err error) {
+	byPart := map[uint32]rule.Row{}
+	err = q.EntityInsts(ctx, entity, []int64{-no, group}, func(k store.InstKey, in store.Inst) error {
+		row, ok, err := entryOf(&in, no)
+		if ok {
+			byPart[k.Partition] = row
+		}
+		return err
+	})
+	for _, part := range slices.Sorted(maps.Keys(byPart)) {
+		rows = append(rows, byPart[part])
+	}
+	return rows, err
 }

@@ -77,7 +77,9 @@ type Sizes struct {
 	Pieces    int           // of the topic of firings per turn
 	Outbox    int           // firings in one append
 	Dues      int           // deadlines of one transaction
-	Work      int           // evaluation per step of a turn, in units of work.go; 0: the default
+	Work      int           // evaluation per step of a turn, in units of recordWork; 0: the default
+	Costly    int           // of an event, from which a trigger's deadlines pass separately; 0: the default
+	Shared    int           // bytes of state in a row that triggers share; 0: the default
 	Sweep     int           // rows deleted per turn
 	Prune     int           // firings examined per pruning pass
 	TickEvery time.Duration // minimum time between two ticks
@@ -93,7 +95,7 @@ type Sizes struct {
 // DefaultSizes returns the sizes of a broker.
 func DefaultSizes() Sizes {
 	return Sizes{
-		ReadBytes: 512 << 10, Pieces: 16, Outbox: 2000, Dues: 2000, Work: workDefault, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
+		ReadBytes: 512 << 10, Pieces: 16, Outbox: 2000, Dues: 2000, Work: workDefault, Costly: costlyDefault, Shared: sharedDefault, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
 		Retry: pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}, SaveEvery: time.Hour, SaveRecords: 100_000,
 	}
 }
@@ -120,10 +122,9 @@ func (o Options) WithDefaults() Options {
 		sizes := DefaultSizes()
 		o.Sizes = &sizes
 	}
-	if o.Sizes.Work == 0 {
-		sizes := *o.Sizes
-		sizes.Work, o.Sizes = workDefault, &sizes
-	}
+	sizes := *o.Sizes
+	sizes.Work, sizes.Costly = cmp.Or(sizes.Work, workDefault), cmp.Or(sizes.Costly, costlyDefault)
+	sizes.Shared, o.Sizes = cmp.Or(sizes.Shared, sharedDefault), &sizes
 	return o
 }
 

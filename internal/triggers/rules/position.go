@@ -203,7 +203,10 @@ func (w *worker) lateDeadlines(ctx context.Context) (more bool, err error) {
 		if !known {
 			continue
 		}
-		again, err := w.topicDeadlines(ctx, []*live{l}, at)
+		if l.shared { // the main reader first gives it rows of its own
+			at = min(at, l.group.due-1)
+		}
+		again, err := w.topicDeadlines(ctx, nil, []*live{l}, at)
 		if err != nil {
 			return false, err
 		}

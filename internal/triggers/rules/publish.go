@@ -44,7 +44,7 @@ func (p *Progress) Find(id string) *Head {
 type Trigger struct {
 	rule.Definition
 	Backfilling, Late, Missing bool // as in Head
-	No                         int64
+	No, Group                  int64
 	Events                     record.ID
 }
 
@@ -55,7 +55,7 @@ func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
 		return nil, err
 	}
 	d, err := rule.ParseDefinition([]byte(id), value)
-	return &Trigger{d, h.Backfilling, h.Late, h.Missing, h.No, h.Events}, err
+	return &Trigger{d, h.Backfilling, h.Late, h.Missing, h.No, h.Group, h.Events}, err
 }
 
 // Definition reads the definition of a trigger from the file; nil if no trigger has the ID.
@@ -123,7 +123,7 @@ func (w *worker) publish(unreadable int) {
 // the instant up to which all events were read.
 func (w *worker) settled(topic record.ID, at int64) int64 {
 	for _, l := range w.served(topic) {
-		if at = min(at, l.due-1); !l.startChecked {
+		if at = min(at, l.firstDue()-1); !l.startChecked {
 			at = min(at, l.At)
 		}
 	}
@@ -259,8 +259,8 @@ func (w *worker) behind() (since int64) {
 			}
 		}
 		for _, l := range w.served(id) {
-			if l.due <= w.pos.Complete() {
-				since = min(since, max(l.due, w.caughtUp))
+			if due := l.firstDue(); due <= w.pos.Complete() {
+				since = min(since, max(due, w.caughtUp))
 			}
 		}
 	}

@@ -84,8 +84,13 @@ func newWorld(t *testing.T, seed uint64, saved *bucket) *world {
 // open opens an engine with limit or much memory, so that transactions end at different records.
 func (w *world) open(b *fakeBroker, path string) *stepped {
 	limit := []int64{0, 1500, 4000}[w.opened%3]
+	shared, costly := []int{0, 0, 10, 0, 1}[w.opened%5], []int{15, 0, 12, 20}[w.opened%4] // states move between rows
 	w.opened++
-	change := func(o *Options) { o.RowBytes, o.MemoryBytes = limit, 20*limit }
+	change := func(o *Options) {
+		sizes := *o.Sizes
+		sizes.Shared, sizes.Costly = shared, costly
+		o.RowBytes, o.MemoryBytes, o.Sizes = limit, 20*limit, &sizes
+	}
 	if w.saved == nil {
 		return stepBy(w.t, b, path, &small, change)
 	}

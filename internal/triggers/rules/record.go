@@ -98,7 +98,7 @@ func (w *worker) untilTick(now time.Time) time.Duration {
 		if l.status != store.Joined || w.complete[l.Events] != w.pos.Complete() {
 			continue
 		}
-		due = min(due, l.due)
+		due = min(due, l.firstDue())
 		if !l.startChecked {
 			due = min(due, l.At+1)
 		}

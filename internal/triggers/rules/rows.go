@@ -2,23 +2,12 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/sebbroker/seb/internal/engine/base/sorting"
-	"github.com/sebbroker/seb/internal/engine/views/localdb"
-	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/internal/triggers/rules/store"
 	"github.com/sebbroker/seb/record"
 )
-
-// cached is a row in memory; the zero Row if the file has none.
-type cached struct {
-	row   rule.Row
-	there bool // in the file
-	dirty bool
-	bytes int64 // counted in rowCache.bytes
-}
 
 // rowCache holds recently used rows: those of the current transaction, which writes them at its
 // end, and others. When half of the limit is new, the rows that were not used meanwhile are
@@ -28,58 +17,74 @@ type rowCache struct {
 	young, old map[store.InstKey]*cached
 	bytes      int64 // of young
 	dirty      []store.InstKey
+
+	key  store.InstKey // of last
+	last *cached       // the row of the last get, in young; nil: none
 }
 
-// rowBytes estimates the memory of a row without its state and entity.
+// rowBytes estimates the memory of a row without its states and entity.
 const rowBytes = 240
 
 // get returns the row of a key. After a change the caller calls touch.
 func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
-	if x, ok := c.young[k]; ok {
-		return x, nil
+	if c.last != nil && c.key == k {
+		return c.last, nil
 	}
-	x, ok := c.old[k]
+	x, ok := c.young[k]
 	if !ok {
-		x = &cached{}
-		in, there, err := tx.Inst(k)
-		if err != nil {
-			return nil, err
-		}
-		if x.there = there; there {
-			if err := decodeRow(&x.row, &in); err != nil {
+		if x, ok = c.old[k]; !ok {
+			x = &cached{}
+			in, there, err := tx.Inst(k)
+			if err == nil && there {
+				err = x.decode(&in)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
+		c.add(k, x)
 	}
-	c.add(k, x)
+	c.key, c.last = k, x
 	return x, nil
 }
 
-// fetch reads the rows of one trigger and partition in bulk. keys may hold duplicates.
+// fetch reads rows in bulk. keys may hold duplicates; fetch changes their order.
 func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
 	keys = slices.DeleteFunc(keys, func(k store.InstKey) bool {
 		_, young := c.young[k]
 		_, old := c.old[k]
 		return young || old
 	})
-	sorting.Sort(keys, compareKeys)
-	keys = slices.Compact(keys)
-	if len(keys) < 2 {
-		return nil
-	}
-	for _, k := range keys {
-		c.add(k, &cached{})
-	}
-	return tx.EachInst(keys, func(k store.InstKey, in store.Inst) error {
-		x := c.young[k]
-		x.there = true
-		defer c.count(k, x)
-		return decodeRow(&x.row, &in)
+	sorting.Sort(keys, func(a, b store.InstKey) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Entity, b.Entity))
 	})
+	keys = slices.Compact(keys)
+	for len(keys) > 0 {
+		n := 1
+		for n < len(keys) && keys[n].Group == keys[0].Group && keys[n].Partition == keys[0].Partition {
+			n++
+		}
+		some := keys[:n]
+		if keys = keys[n:]; n < 2 {
+			continue
+		}
+		for _, k := range some {
+			c.add(k, &cached{})
+		}
+		err := tx.EachInst(some, func(k store.InstKey, in store.Inst) error {
+			x := c.young[k]
+			defer c.count(k, x)
+			return x.decode(&in)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func compareKeys(a, b store.InstKey) int {
-	return cmp.Or(cmp.Compare(a.Trigger, b.Trigger), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
 }
 
 func (c *rowCache) add(k store.InstKey, x *cached) {
@@ -87,15 +92,15 @@ func (c *rowCache) add(k store.InstKey, x *cached) {
 		c.young = map[store.InstKey]*cached{}
 	}
 	c.young[k] = x
-	x.bytes = 0
+	x.counted = 0
 	c.count(k, x)
 }
 
 // count updates the counted size of a row.
 func (c *rowCache) count(k store.InstKey, x *cached) {
-	n := rowBytes + int64(len(k.Entity)+cap(x.row.State))
-	c.bytes += n - x.bytes
-	x.bytes = n
+	n := rowBytes + int64(len(k.Entity)) + x.bytes
+	c.bytes += n - x.counted
+	x.counted = n
 }
 
 // touch marks a row as changed.
@@ -107,20 +112,28 @@ func (c *rowCache) touch(k store.InstKey, x *cached) {
 	}
 }
 
-// flush writes the changed rows in the order of the file. It calls written for each row that the
-// file then has.
-func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.Row)) error {
+// flush writes the changed rows in the order of the file, with the states of known triggers. It
+// calls written for each row with a deadline.
+func (c *rowCache) flush(tx *store.Tx, known func(no int64) bool, written func(k *store.InstKey, due int64)) error {
 	sorting.Sort(c.dirty, compareKeys)
 	keys := c.dirty[:0]
 	var rows []store.Inst
 	for _, k := range c.dirty {
 		x := c.young[k]
 		x.dirty = false
+		for i := len(x.entries) - 1; i >= 0; i-- {
+			if no := x.entries[i].no; !known(no) {
+				x.remove(no)
+			}
+		}
 		switch {
-		case !x.row.Blank():
-			keys, rows = append(keys, k), append(rows, encodeRow(&x.row))
+		case len(x.entries) > 0:
+			in := x.encode()
+			keys, rows = append(keys, k), append(rows, in)
 			x.there = true
-			written(&k, &x.row)
+			if in.Due != 0 {
+				written(&k, in.Due)
+			}
 		case x.there:
 			if err := tx.DropInst(k); err != nil {
 				return err
@@ -131,18 +144,9 @@ func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.
 	if err := tx.PutInsts(keys, rows); err != nil {
 		return err
 	}
-	c.dirty = c.dirty[:0]
+	c.dirty, c.last = c.dirty[:0], nil
 	if c.bytes > c.limit/2 {
 		c.young, c.old, c.bytes = nil, c.young, 0
-	}
-	return nil
-}
-
-func encodeRow(w *rule.Row) store.Inst { return store.Inst{Due: w.Due, Data: w.Encode()} }
-
-func decodeRow(w *rule.Row, in *store.Inst) error {
-	if err := w.Decode(in.Data, in.Due); err != nil {
-		return fmt.Errorf("%w: %w", localdb.ErrDamaged, err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // Estimates of the memory of triggers, in bytes. TestTriggerMemory compares them with the heap. The
 // definitions are in the file; a rule is compiled when an event or a deadline needs it.
 const (
-	triggerMemory = 480 // a trigger, including its state in package delivery
+	triggerMemory = 570 // a trigger, including its state in package delivery
 	nameMemory    = 155 // one of its event names
 	cursorMemory  = 160 // a partition of a reader
 )
@@ -42,6 +42,7 @@ type Head struct {
 	Topic   string
 	Events  record.ID // the topic of its events
 	No      int64     // in the file
+	Group   int64     // in the file
 	Created int64     // ms
 	At      int64     // ms
 	Offset  int64     // of the record of its definition
@@ -70,13 +71,16 @@ type live struct {
 	capSpan      time.Duration // Options.CapSpan
 	bytes        int64         // headMemory
 	cursors      int64         // bytes of cursors while it is Behind
-	due          int64         // no row is due earlier
+	group        *group
+	alone        bool          // it may have rows of its own
+	shared       bool          // it may have states in rows of its group
+	due          int64         // no row of its own is due earlier
 	startChecked bool          // all rows at the trigger's start were checked (rule.Current)
-	scanned      store.InstKey
-	avgWork      int       // moving average of the work of an event
-	spent        int       // work in this turn of the main reader
-	rebound      bool      // it follows a recreated topic
-	logged       time.Time // time of the log line about its lateness
+	scanned      store.InstKey // the last of them that was checked
+	avgWork      int           // moving average of the work of an event
+	spent        int           // work in this turn of the main reader
+	rebound      bool          // it follows a recreated topic
+	logged       time.Time     // time of the log line about its lateness
 }
 
 // changeHead changes the head of a trigger.
@@ -93,7 +97,7 @@ func (w *worker) newLive(g *store.Trigger, d *rule.Definition) (*live, error) {
 		return nil, fmt.Errorf("topic_id: %w", err)
 	}
 	l := &live{
-		Head:   &Head{ID: d.ID, Version: d.Version, Topic: d.Topic, Events: topic, No: g.No, Created: d.Created, At: d.At, Names: d.Expr.Names()},
+		Head:   &Head{ID: d.ID, Version: d.Version, Topic: d.Topic, Events: topic, No: g.No, Group: g.Group, Created: d.Created, At: d.At, Names: d.Expr.Names()},
 		status: g.Status, once: d.Fire == rule.Once, carries: d.CarryFired, bytes: headMemory(d), cursors: cursorMemory * int64(len(d.From)),
 		due: math.MaxInt64, startChecked: d.Backfill != rule.Current,
 	}

@@ -23,7 +23,8 @@ type worker struct {
 	cursors map[store.CursorKey]store.Cursor
 	live    []*live // followed triggers, by ID
 	byNo    map[int64]*live
-	gone    []int64 // numbers of triggers whose rows sweep deletes
+	groups  map[int64]*group
+	gone    []*gone
 	index   map[record.ID]map[string][]*live
 	rows    rowCache
 	rules   ruleCache
@@ -31,6 +32,7 @@ type worker struct {
 	names   nameCache
 	reader  record.Reader
 	inst    rule.Instance
+	instRow rule.Row // of inst
 
 	pos      views.Position
 	topics   []record.ID // the topics of pos: definitions, firings, then events
@@ -120,7 +122,8 @@ func (w *worker) open(ctx context.Context) error {
 	w.f = f
 	w.rows, w.rules = rowCache{limit: w.opt.RowBytes}, ruleCache{limit: w.opt.MemoryBytes / rulesShare}
 	w.names, w.complete = nameCache{}, map[record.ID]int64{}
-	w.live, w.gone, w.byNo, w.index, w.held = nil, nil, map[int64]*live{}, map[record.ID]map[string][]*live{}, 0
+	w.live, w.gone, w.byNo, w.groups = nil, nil, map[int64]*live{}, map[int64]*group{}
+	w.index, w.held = map[record.ID]map[string][]*live{}, 0
 	w.epoch, w.sent = 0, 0
 	w.outboxPending, w.listed, w.pruning = true, false, pruning{}
 	w.blocked = map[store.CursorKey]*blockedPartition{}
@@ -148,7 +151,7 @@ func (w *worker) load(ctx context.Context) error {
 			return err
 		}
 		if no = g.No; g.Status == store.Gone {
-			w.gone = append(w.gone, no)
+			w.gone = append(w.gone, &gone{no: no, group: g.Group})
 			continue
 		}
 		d, err := rule.ParseDefinition([]byte(g.ID), g.Def)
@@ -159,11 +162,24 @@ func (w *worker) load(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(localdb.ErrDamaged, err)
 		}
-		if l.due, err = w.f.FirstDue(ctx, no); err != nil {
+		w.joinGroup(l, g.Group, d.TopicID)
+		if err := w.loadRows(ctx, l); err != nil {
 			return err
 		}
 		w.addLive(l)
 	}
+}
+
+// loadRows finds out which rows a trigger of the file may have.
+func (w *worker) loadRows(ctx context.Context, l *live) (err error) {
+	l.shared = true
+	if l.alone, err = w.f.HasInst(ctx, -l.No); err != nil {
+		return err
+	}
+	if l.due, err = w.f.FirstDue(ctx, -l.No); err == nil && l.group.members == 1 {
+		l.group.due, err = w.f.FirstDue(ctx, l.group.no)
+	}
+	return err
 }
 
 // sameLog returns an error unless the records behind the file are still in the log: an earlier
@@ -248,16 +264,14 @@ func (w *worker) sweep(ctx context.Context) (more bool, err error) {
 	if len(w.gone) == 0 {
 		return false, nil
 	}
-	no := w.gone[0]
-	var left int64
+	g := w.gone[0]
 	err = w.f.Update(ctx, func(tx *store.Tx) (err error) {
-		left, err = tx.SweepInst(no, w.opt.Sizes.Sweep)
-		if err == nil && left == 0 {
-			err = tx.DropTrigger(no)
+		if more, err = w.sweepSome(tx, g); err == nil && !more {
+			err = tx.DropTrigger(g.no)
 		}
 		return err
 	})
-	if err == nil && left == 0 {
+	if err == nil && !more {
 		w.gone = w.gone[1:]
 	}
 	return true, err
@@ -273,8 +287,8 @@ const (
 	stateShare = 2  // bytes of state per unit
 
 	workDefault = 1_000_000 // a step of a turn: about 100 ms
-	// costly is the work of one event from which a trigger's deadlines are passed separately.
-	costly = 1000
+	// costlyDefault is the work of one event from which a trigger's deadlines pass separately.
+	costlyDefault = 1000
 )
 
 // spend counts the work of an event or a deadline of a trigger.
@@ -287,6 +301,9 @@ func (w *worker) spend(l *live, r *rule.Rule, row *rule.Row) {
 		l.avgWork = n / 8
 	}
 }
+
+// costly reports whether the deadlines of a trigger pass separately.
+func (w *worker) costly(l *live) bool { return l.avgWork >= w.opt.Sizes.Costly }
 
 // rotated returns the i-th of n in an order that starts one later in each turn, so that each is
 // sometimes the first.

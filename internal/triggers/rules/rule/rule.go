@@ -324,21 +324,21 @@ const hasRetractable = 1 << 7 // in the byte of flags
 
 var errRow = errors.New("invalid row")
 
-// Encode encodes the row without Due: flags, Last, the retractable firing if there is one, and the
+// Append appends the row without Due: flags, Last, the retractable firing if there is one, and the
 // monitor's state.
-func (w *Row) Encode() []byte {
+func (w *Row) Append(b []byte) []byte {
 	flags := byte(w.Flags)
 	if !w.Retractable.IsZero() {
 		flags |= hasRetractable
 	}
-	b := binary.AppendVarint(append(make([]byte, 0, 40+len(w.State)), flags), w.Last)
+	b = binary.AppendVarint(append(b, flags), w.Last)
 	if flags&hasRetractable != 0 {
 		b = append(b, w.Retractable[:]...)
 	}
 	return append(b, w.State...)
 }
 
-// Decode decodes the output of Encode. The row does not keep data.
+// Decode decodes the output of Append. The row keeps data.
 func (w *Row) Decode(data []byte, due int64) error {
 	if len(data) < 2 {
 		return errRow
@@ -356,7 +356,7 @@ func (w *Row) Decode(data []byte, due int64) error {
 		rest = rest[copy(w.Retractable[:], rest):]
 	}
 	if len(rest) > 0 {
-		w.State = append([]byte(nil), rest...)
+		w.State = rest
 	}
 	return nil
 }

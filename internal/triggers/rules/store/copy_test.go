@@ -21,7 +21,7 @@ func fillInsts(t testing.TB, f *File, from, to int) {
 		var keys []InstKey
 		var rows []Inst
 		for i := from; i < min(from+1000, to); i++ {
-			keys = append(keys, InstKey{Trigger: 1, Entity: fmt.Sprintf("user-%07d", i*7919%1_000_003), Partition: uint32(i % 2)})
+			keys = append(keys, InstKey{Group: 1, Entity: fmt.Sprintf("user-%07d", i*7919%1_000_003), Partition: uint32(i % 2)})
 			rows = append(rows, Inst{Due: int64(1_700_000_000_000 + i), Data: []byte(fmt.Sprintf("%024d and what a monitor keeps", i))})
 		}
 		must.NoError(t, f.Update(t.Context(), func(tx *Tx) error { return tx.PutInsts(keys, rows) }))

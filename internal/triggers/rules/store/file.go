@@ -27,10 +27,10 @@ var schema = []string{
 	`CREATE TABLE cursor (reader INTEGER NOT NULL, topic BLOB NOT NULL, part INTEGER NOT NULL, next INTEGER NOT NULL, ` +
 		`clock INTEGER NOT NULL, origin BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (reader, topic, part)) WITHOUT ROWID`,
 	`CREATE TABLE trig (no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, version INTEGER NOT NULL, status INTEGER NOT NULL, ` +
-		`def BLOB NOT NULL, sum INTEGER NOT NULL)`,
-	`CREATE TABLE inst (trig INTEGER NOT NULL, entity BLOB NOT NULL, part INTEGER NOT NULL, due INTEGER, data BLOB NOT NULL, ` +
-		`PRIMARY KEY (trig, entity, part)) WITHOUT ROWID`,
-	`CREATE INDEX inst_due ON inst (trig, due) WHERE due IS NOT NULL`,
+		`grp INTEGER NOT NULL, def BLOB NOT NULL, sum INTEGER NOT NULL)`,
+	`CREATE TABLE inst (grp INTEGER NOT NULL, entity BLOB NOT NULL, part INTEGER NOT NULL, due INTEGER, data BLOB NOT NULL, ` +
+		`PRIMARY KEY (grp, entity, part)) WITHOUT ROWID`,
+	`CREATE INDEX inst_due ON inst (grp, due) WHERE due IS NOT NULL`,
 	`CREATE TABLE fire (seq INTEGER PRIMARY KEY, id BLOB NOT NULL, trig TEXT NOT NULL, entity BLOB NOT NULL, due INTEGER, ` +
 		`open INTEGER, data BLOB NOT NULL)`,
 	`CREATE UNIQUE INDEX fire_id ON fire (id)`,
@@ -213,13 +213,13 @@ func (q Queries) checkRows(ctx context.Context) error {
 		var entity sql.RawBytes
 		var data sql.RawBytes
 		var due sql.NullInt64
-		if err := scan(&k.Trigger, &entity, &k.Partition, &due, &data); err != nil {
+		if err := scan(&k.Group, &entity, &k.Partition, &due, &data); err != nil {
 			return localdb.Damaged("instance: %v", err)
 		}
 		k.Entity = string(entity)
 		_, err := k.open(due, data)
 		return err
-	}, "SELECT trig, entity, part, due, data FROM inst")
+	}, "SELECT grp, entity, part, due, data FROM inst")
 	if err != nil {
 		return err
 	}

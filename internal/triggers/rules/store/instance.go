@@ -11,15 +11,15 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// InstKey identifies the row of an instance: the trigger by its number in this file, and the entity
-// with the partition of its events.
+// InstKey identifies the row of an entity with the partition of its events: that of a group of
+// triggers (Trigger.Group), or with the negative number of a trigger, that of this trigger alone.
 type InstKey struct {
-	Trigger   int64
+	Group     int64
 	Entity    string
 	Partition uint32
 }
 
-// Inst is the row of an instance: data of the caller, and the time of its next deadline.
+// Inst is the row of an entity: data of the caller, and the time of its next deadline.
 type Inst struct {
 	Due  int64 // ms; 0: none
 	Data []byte
@@ -32,7 +32,7 @@ func (k *InstKey) seal(in *Inst) []byte {
 
 func (k *InstKey) sum(in *Inst) uint32 {
 	var b [32]byte
-	head := binary.AppendVarint(b[:0], k.Trigger)
+	head := binary.AppendVarint(b[:0], k.Group)
 	head = binary.AppendUvarint(head, uint64(k.Partition))
 	head = binary.AppendVarint(head, in.Due)
 	sum := record.CRC32C(head)
@@ -47,7 +47,7 @@ func (k *InstKey) open(due sql.NullInt64, data []byte) (Inst, error) {
 	}
 	in := Inst{Due: due.Int64, Data: data[:len(data)-4]}
 	if binary.LittleEndian.Uint32(data[len(data)-4:]) != k.sum(&in) {
-		return Inst{}, localdb.Damaged("instance of trigger %d", k.Trigger)
+		return Inst{}, localdb.Damaged("instance of group %d", k.Group)
 	}
 	return in, nil
 }
@@ -63,7 +63,7 @@ func (t *Tx) Inst(k InstKey) (in Inst, ok bool, err error) {
 		ok = true
 		in, err = k.open(due, data)
 		return err
-	}, "SELECT due, data FROM inst WHERE trig = ? AND entity = ? AND part = ?", k.Trigger, []byte(k.Entity), k.Partition)
+	}, "SELECT due, data FROM inst WHERE grp = ? AND entity = ? AND part = ?", k.Group, []byte(k.Entity), k.Partition)
 	return in, ok, err
 }
 
@@ -74,7 +74,7 @@ const manyRows = 32
 var (
 	putInst   = "INSERT OR REPLACE INTO inst VALUES (?, ?, ?, ?, ?)"
 	putInsts  = putInst + strings.Repeat(", (?, ?, ?, ?, ?)", manyRows-1)
-	someInsts = "SELECT entity, due, data FROM inst WHERE trig = ? AND part = ? AND entity IN (?" + strings.Repeat(", ?", manyRows-1) + ")"
+	someInsts = "SELECT entity, due, data FROM inst WHERE grp = ? AND part = ? AND entity IN (?" + strings.Repeat(", ?", manyRows-1) + ")"
 )
 
 // PutInsts sets rows: keys[i] to rows[i].
@@ -90,7 +90,7 @@ func (t *Tx) PutInsts(keys []InstKey, rows []Inst) error {
 			if rows[i].Due != 0 {
 				due = rows[i].Due
 			}
-			args = append(args, keys[i].Trigger, []byte(keys[i].Entity), keys[i].Partition, due, keys[i].seal(&rows[i]))
+			args = append(args, keys[i].Group, []byte(keys[i].Entity), keys[i].Partition, due, keys[i].seal(&rows[i]))
 		}
 		if err := t.put(text, args...); err != nil {
 			return err
@@ -100,10 +100,10 @@ func (t *Tx) PutInsts(keys []InstKey, rows []Inst) error {
 	return nil
 }
 
-// EachInst calls f for the existing rows of keys, of one trigger and one partition.
+// EachInst calls f for the existing rows of keys, of one group and one partition.
 func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 	row := func(scan func(...any) error) error {
-		k := InstKey{Trigger: keys[0].Trigger, Partition: keys[0].Partition}
+		k := InstKey{Group: keys[0].Group, Partition: keys[0].Partition}
 		var entity, data []byte
 		var due sql.NullInt64
 		if err := scan(&entity, &due, &data); err != nil {
@@ -118,7 +118,7 @@ func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 	}
 	for len(keys) > 0 {
 		n := min(len(keys), manyRows)
-		args := []any{keys[0].Trigger, keys[0].Partition}
+		args := []any{keys[0].Group, keys[0].Partition}
 		for i := range manyRows { // the last key fills the remaining parameters
 			args = append(args, []byte(keys[min(i, n-1)].Entity))
 		}
@@ -132,13 +132,13 @@ func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 
 // DropInst deletes a row if it exists.
 func (t *Tx) DropInst(k InstKey) error {
-	return t.put("DELETE FROM inst WHERE trig = ? AND entity = ? AND part = ?", k.Trigger, []byte(k.Entity), k.Partition)
+	return t.put("DELETE FROM inst WHERE grp = ? AND entity = ? AND part = ?", k.Group, []byte(k.Entity), k.Partition)
 }
 
-// SweepInst deletes up to limit rows of a trigger, and returns their number.
-func (t *Tx) SweepInst(trigger int64, limit int) (int64, error) {
-	return t.Exec(t.ctx, "DELETE FROM inst WHERE (trig, entity, part) IN "+
-		"(SELECT trig, entity, part FROM inst WHERE trig = ? LIMIT ?)", trigger, limit)
+// SweepInst deletes up to limit rows of a group, and returns their number.
+func (t *Tx) SweepInst(group int64, limit int) (int64, error) {
+	return t.Exec(t.ctx, "DELETE FROM inst WHERE (grp, entity, part) IN "+
+		"(SELECT grp, entity, part FROM inst WHERE grp = ? LIMIT ?)", group, limit)
 }
 
 // Due is a row with a deadline.
@@ -147,10 +147,10 @@ type Due struct {
 	At  int64
 }
 
-// Due appends to dst up to limit rows of a trigger that are due at an instant, in order.
-func (t *Tx) Due(dst []Due, trigger, at int64, limit int) ([]Due, error) {
+// Due appends to dst up to limit rows of a group that are due at an instant, in order.
+func (t *Tx) Due(dst []Due, group, at int64, limit int) ([]Due, error) {
 	err := t.Query(t.ctx, func(scan func(...any) error) error {
-		d := Due{Key: InstKey{Trigger: trigger}}
+		d := Due{Key: InstKey{Group: group}}
 		var entity []byte
 		if err := scan(&d.At, &entity, &d.Key.Partition); err != nil {
 			return err
@@ -158,29 +158,29 @@ func (t *Tx) Due(dst []Due, trigger, at int64, limit int) ([]Due, error) {
 		d.Key.Entity = string(entity)
 		dst = append(dst, d)
 		return nil
-	}, "SELECT due, entity, part FROM inst WHERE trig = ? AND due <= ? ORDER BY due, entity, part LIMIT ?", trigger, at, limit)
+	}, "SELECT due, entity, part FROM inst WHERE grp = ? AND due <= ? ORDER BY due, entity, part LIMIT ?", group, at, limit)
 	return dst, err
 }
 
-// FirstDue is the first deadline of a trigger; math.MaxInt64 if there is none.
-func (f *File) FirstDue(ctx context.Context, trigger int64) (int64, error) {
-	return f.tx.firstDue(ctx, trigger)
+// FirstDue is the first deadline of a group; math.MaxInt64 if there is none.
+func (f *File) FirstDue(ctx context.Context, group int64) (int64, error) {
+	return f.tx.firstDue(ctx, group)
 }
 
-// FirstDue is the first deadline of a trigger; math.MaxInt64 if there is none.
-func (t *Tx) FirstDue(trigger int64) (int64, error) { return t.firstDue(t.ctx, trigger) }
+// FirstDue is the first deadline of a group; math.MaxInt64 if there is none.
+func (t *Tx) FirstDue(group int64) (int64, error) { return t.firstDue(t.ctx, group) }
 
-func (c *conn) firstDue(ctx context.Context, trigger int64) (at int64, err error) {
+func (c *conn) firstDue(ctx context.Context, group int64) (at int64, err error) {
 	at = math.MaxInt64
 	err = c.Query(ctx, func(scan func(...any) error) error { return scan(&at) },
-		"SELECT due FROM inst WHERE trig = ? AND due IS NOT NULL ORDER BY due LIMIT 1", trigger)
+		"SELECT due FROM inst WHERE grp = ? AND due IS NOT NULL ORDER BY due LIMIT 1", group)
 	return at, err
 }
 
-// Scan returns rows of a trigger after a key, in order, at most limit.
+// Scan returns rows of a group after a key, in order, at most limit.
 func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err error) {
 	err = t.Query(t.ctx, func(scan func(...any) error) error {
-		k := InstKey{Trigger: after.Trigger}
+		k := InstKey{Group: after.Group}
 		var entity, data []byte
 		var due sql.NullInt64
 		if err := scan(&entity, &k.Partition, &due, &data); err != nil {
@@ -190,30 +190,50 @@ func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err er
 		in, err := k.open(due, data)
 		keys, rows = append(keys, k), append(rows, in)
 		return err
-	}, "SELECT entity, part, due, data FROM inst WHERE trig = ? AND (entity, part) > (?, ?) ORDER BY entity, part LIMIT ?",
-		after.Trigger, []byte(after.Entity), int64(after.Partition), limit)
+	}, "SELECT entity, part, due, data FROM inst WHERE grp = ? AND (entity, part) > (?, ?) ORDER BY entity, part LIMIT ?",
+		after.Group, []byte(after.Entity), int64(after.Partition), limit)
 	return keys, rows, err
 }
 
-// Insts returns the rows of an entity for a trigger: one for each partition with its events.
-func (q Queries) Insts(ctx context.Context, trigger int64, entity string) (keys []InstKey, rows []Inst, err error) {
-	err = q.Query(ctx, func(scan func(...any) error) error {
-		k := InstKey{Trigger: trigger, Entity: entity}
+// GroupsMax bounds the groups of EntityInsts.
+const GroupsMax = 2 * manyRows
+
+var entityInsts = "SELECT grp, part, due, data FROM inst WHERE entity = ? AND grp IN (?" + strings.Repeat(", ?", GroupsMax-1) + ")"
+
+// EntityInsts calls f for the rows of an entity of up to GroupsMax groups, in no order.
+func (q Queries) EntityInsts(ctx context.Context, entity string, groups []int64, f func(k InstKey, in Inst) error) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	args := []any{[]byte(entity)}
+	for i := range GroupsMax { // the last one fills the remaining parameters
+		args = append(args, groups[min(i, len(groups)-1)])
+	}
+	return q.Query(ctx, func(scan func(...any) error) error {
+		k := InstKey{Entity: entity}
 		var due sql.NullInt64
 		var data []byte
-		if err := scan(&k.Partition, &due, &data); err != nil {
+		if err := scan(&k.Group, &k.Partition, &due, &data); err != nil {
 			return err
 		}
 		in, err := k.open(due, data)
-		keys, rows = append(keys, k), append(rows, in)
-		return err
-	}, "SELECT part, due, data FROM inst WHERE trig = ? AND entity = ? ORDER BY part", trigger, []byte(entity))
-	return keys, rows, err
+		if err != nil {
+			return err
+		}
+		return f(k, in)
+	}, entityInsts, args...)
 }
 
-// Count is the number of rows of a trigger, and how many of them have a deadline.
-func (q Queries) Count(ctx context.Context, trigger int64) (rows, due int64, err error) {
+// HasInst reports whether there is a row of a group.
+func (f *File) HasInst(ctx context.Context, group int64) (yes bool, err error) {
+	err = f.tx.Query(ctx, func(scan func(...any) error) error { return scan(&yes) },
+		"SELECT EXISTS (SELECT 1 FROM inst WHERE grp = ?)", group)
+	return yes, err
+}
+
+// Count is the number of rows of a group, and how many of them have a deadline.
+func (q Queries) Count(ctx context.Context, group int64) (rows, due int64, err error) {
 	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&rows, &due) },
-		"SELECT count(*), count(due) FROM inst WHERE trig = ?", trigger)
+		"SELECT count(*), count(due) FROM inst WHERE grp = ?", group)
 	return rows, due, err
 }

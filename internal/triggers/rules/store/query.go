@@ -9,7 +9,6 @@ import (
 	"database/sql"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/base/protobuf"
@@ -117,29 +116,6 @@ func (q Queries) Fired(ctx context.Context, entity, trigger string) (n int, last
 		last = x.At
 	}
 	return n, last, err
-}
-
-// KnowingMax bounds the triggers of Knowing.
-const KnowingMax = manyRows
-
-var knowing = "SELECT DISTINCT trig FROM inst WHERE entity = ? AND trig IN (?" + strings.Repeat(", ?", KnowingMax-1) + ")"
-
-// Knowing returns those of up to KnowingMax triggers, given by number, that have a row of an entity.
-func (q Queries) Knowing(ctx context.Context, entity string, triggers []int64) (list []int64, err error) {
-	if len(triggers) == 0 {
-		return nil, nil
-	}
-	args := []any{[]byte(entity)}
-	for i := range KnowingMax { // the last one fills the remaining parameters
-		args = append(args, triggers[min(i, len(triggers)-1)])
-	}
-	err = q.Query(ctx, func(scan func(...any) error) error {
-		var no int64
-		err := scan(&no)
-		list = append(list, no)
-		return err
-	}, knowing, args...)
-	return list, err
 }
 
 // PendingMax bounds Counts.Pending.

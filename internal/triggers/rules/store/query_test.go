@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -81,7 +82,7 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 		}
 	}
 	must.Get(f.Counts(t.Context(), "t", time.Now(), 1))(t)
-	must.Get(f.Knowing(t.Context(), "e", []int64{1}))(t)
+	must.NoError(t, f.EntityInsts(t.Context(), "e", []int64{1}, func(InstKey, Inst) error { return nil }))
 	if id, err := f.NextFired(t.Context(), "e", ""); err != nil || id != "t" {
 		t.Fatal(id, err)
 	}
@@ -122,11 +123,10 @@ func TestTriggersOfAnEntity(t *testing.T) {
 		}
 		return tx.PutInsts([]InstKey{{1, "e", 0}, {1, "e", 3}, {2, "other", 0}, {5, "e", 1}}, make([]Inst, 4))
 	})
-	if got, err := f.Knowing(t.Context(), "e", []int64{5, 2, 3, 1}); err != nil || fmt.Sprint(got) != "[1 5]" {
-		t.Errorf("%v, %v", got, err)
-	}
-	if got, err := f.Knowing(t.Context(), "e", nil); err != nil || got != nil {
-		t.Errorf("%v, %v", got, err)
+	for want, groups := range map[string][]int64{"[{1 e 0} {1 e 3} {5 e 1}]": {5, 2, 3, 1}, "[]": nil} {
+		if got, err := f.keys(t, "e", groups...); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%v, %v, want %s", got, err, want)
+		}
 	}
 	for after, want := range map[string]string{"": "a", "a": "c", "b": "c", "c": ""} {
 		if got, err := f.NextFired(t.Context(), "e", after); err != nil || got != want {
@@ -174,4 +174,16 @@ func TestFiringsAreCounted(t *testing.T) {
 	if got, err := f.Counts(t.Context(), "none", now, 5); err != nil || !reflect.DeepEqual(got, Counts{States: map[rule.State]int{}}) {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// keys returns the keys of the rows of an entity, sorted.
+func (f *File) keys(t *testing.T, entity string, groups ...int64) (keys []InstKey, err error) {
+	err = f.EntityInsts(t.Context(), entity, groups, func(k InstKey, _ Inst) error {
+		keys = append(keys, k)
+		return nil
+	})
+	slices.SortFunc(keys, func(a, b InstKey) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Partition, b.Partition))
+	})
+	return keys, err
 }

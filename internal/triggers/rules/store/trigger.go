@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 
@@ -21,6 +22,7 @@ const (
 // Trigger is a version of a trigger.
 type Trigger struct {
 	No      int64 // number in this file, from 1
+	Group   int64 // its rows are in those of this group, or alone; 0: a new group, with its number
 	ID      string
 	Version int
 	Status  Status
@@ -30,6 +32,7 @@ type Trigger struct {
 func (g *Trigger) sum() int64 {
 	b := binary.AppendVarint(nil, g.No)
 	b = append(binary.AppendVarint(b, int64(g.Version)), byte(g.Status))
+	b = binary.AppendVarint(b, g.Group)
 	return int64(record.CRC32C(append(append(b, g.ID...), g.Def...)))
 }
 
@@ -50,7 +53,7 @@ func (c *conn) trigger(ctx context.Context, where string, no int64) (found *Trig
 	err = c.Query(ctx, func(scan func(...any) error) error {
 		var g Trigger
 		var sum int64
-		if err := scan(&g.No, &g.ID, &g.Version, &g.Status, &g.Def, &sum); err != nil {
+		if err := scan(&g.No, &g.ID, &g.Version, &g.Status, &g.Group, &g.Def, &sum); err != nil {
 			return localdb.Damaged("trigger: %v", err)
 		}
 		if sum != g.sum() {
@@ -58,7 +61,7 @@ func (c *conn) trigger(ctx context.Context, where string, no int64) (found *Trig
 		}
 		found = &g
 		return nil
-	}, "SELECT no, id, version, status, def, sum FROM trig "+where, no)
+	}, "SELECT no, id, version, status, grp, def, sum FROM trig "+where, no)
 	return found, err
 }
 
@@ -78,7 +81,7 @@ func (t *Tx) SetStatus(no int64, status Status) error {
 // PutTrigger sets a trigger; one with number 0 is new and gets its number. Numbers are not reused.
 func (t *Tx) PutTrigger(g *Trigger) error {
 	if g.No == 0 {
-		if err := t.put("INSERT INTO trig (id, version, status, def, sum) VALUES ('', 0, 0, x'', 0)"); err != nil {
+		if err := t.put("INSERT INTO trig (id, version, status, grp, def, sum) VALUES ('', 0, 0, 0, x'', 0)"); err != nil {
 			return err
 		}
 		row := func(scan func(...any) error) error { return scan(&g.No) }
@@ -86,8 +89,9 @@ func (t *Tx) PutTrigger(g *Trigger) error {
 			return err
 		}
 	}
-	return t.put("INSERT OR REPLACE INTO trig (no, id, version, status, def, sum) VALUES (?, ?, ?, ?, ?, ?)",
-		g.No, g.ID, g.Version, int(g.Status), g.Def, g.sum())
+	g.Group = cmp.Or(g.Group, g.No)
+	return t.put("INSERT OR REPLACE INTO trig (no, id, version, status, grp, def, sum) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		g.No, g.ID, g.Version, int(g.Status), g.Group, g.Def, g.sum())
 }
 
 // DropTrigger deletes a trigger without rows.
