@@ -79,11 +79,13 @@ type Dispatcher struct {
 	due         []string          // triggers with due firings, sorted
 	remaining   []string          // those of due to serve before the next call of Due
 	last        string            // trigger served last
+	filling     time.Duration     // of this turn, for queries that found many firings: without a pause after it
 	counted     time.Time         // time of the last count of the backlog
 
 	mu        sync.Mutex           // guards the fields below, and those marked in queue
 	building  int                  // messages being built
 	inflight  int                  // deliveries in flight, of all triggers
+	starved   bool                 // a trigger has no message in flight, because the others have all slots
 	finished  uint64               // attempts that have ended and released their resources
 	receivers map[string]time.Time // receivers by URL that asked for a pause, with its end
 }
@@ -138,8 +140,9 @@ func (d *Dispatcher) run(ctx, reports context.Context) {
 	for {
 		changed := d.opt.Engine.Changed()
 		start := time.Now()
+		d.filling = 0
 		wait := d.dispatch(ctx, reports)
-		next := start.Add(min(max(pauseMin, pauseFactor*time.Since(start)), pauseMax))
+		next := start.Add(min(max(pauseMin, pauseFactor*(time.Since(start)-d.filling)), pauseMax))
 		timer.Reset(wait)
 		select {
 		case <-changed:
@@ -181,14 +184,18 @@ func (d *Dispatcher) dispatch(ctx, reports context.Context) time.Duration {
 	earlier(next)
 	d.planMissing = false
 	ahead := max(concurrencyFirst, d.inflightLimit()/max(1, len(d.remaining)))
+	starved := false
 	for len(d.remaining) > 0 && !d.full() {
-		at, err := d.serve(ctx, reports, visit{d.remaining[0], now, ahead})
+		id := d.remaining[0]
+		at, err := d.serve(ctx, reports, visit{id, now, ahead})
 		d.remaining = d.remaining[1:]
 		if err != nil {
 			at = now.Add(errorBackoff)
 		}
+		starved = starved || d.starves(d.queues[id])
 		earlier(at)
 	}
+	d.setStarved(starved || len(d.remaining) > 0)
 	d.count(ctx, now, len(d.due) > 0 || !next.IsZero())
 	if d.evictIdle(d.due, now) {
 		wait = min(wait, pollInterval)
@@ -241,6 +248,9 @@ func (d *Dispatcher) serve(ctx, reports context.Context, v visit) (again time.Ti
 			return time.Time{}, err
 		}
 		d.refill(q, r, list, read)
+		if len(list) >= r.Limit/2 {
+			d.filling += time.Since(start)
+		}
 		if r.first {
 			q.again = now.Add(min(againMax, pauseFactor*time.Since(start)))
 		}

@@ -374,3 +374,35 @@ func TestFewSlots(t *testing.T) {
 	w.firings(all(hooks*entities, rule.Delivered))
 	check.Equalf(t, len(r.list()), hooks*entities, "messages")
 }
+
+// TestSlotsInTurn: triggers with a backlog that have all slots leave the next one to another trigger.
+func TestSlotsInTurn(t *testing.T) {
+	w := newFixture(t)
+	w.disp.Close()
+	w.hooks = inner.Options{Total: 2}
+	w.deliver()
+	begin, late := make(chan struct{}), make(chan int, 1)
+	const entities = 30
+	r := receive(t, func(n int, _ http.ResponseWriter, r *http.Request) {
+		<-begin
+		<-time.NewTimer(10 * time.Millisecond).C // a slow receiver
+		if r.URL.Path == "/late" {
+			late <- n
+		}
+	})
+	for _, id := range []string{"x", "y"} {
+		w.put(id, "a", to(r.URL, ""), nil)
+	}
+	for i := range entities {
+		w.event(fmt.Sprintf("user-%d", i), "a")
+	}
+	r.wait(2)
+	w.put("z", "b", to(r.URL+"/late", ""), nil)
+	w.event("late", "b")
+	w.firings(func(list []rules.Firing) bool { return len(list) == 2*entities+1 && list[2*entities].Recorded != 0 })
+	close(begin)
+	w.firings(all(2*entities+1, rule.Delivered))
+	if n := <-late; n > entities {
+		t.Errorf("the message of the third trigger was number %d of %d", n, 2*entities+1)
+	}
+}

@@ -222,6 +222,9 @@ func (d *Dispatcher) begin(q *queue, builders int) (*rules.Firing, *plan) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.starved && builders < buildersMax { // the slot is for the loop, which serves the triggers in turn
+		return nil, nil
+	}
 	if q.by != p || !d.roomLocked(q, builders) || p.Target != nil && !d.sender.Room(q.id, q.attempts) {
 		return nil, nil
 	}
@@ -235,6 +238,24 @@ func (d *Dispatcher) begin(q *queue, builders int) (*rules.Firing, *plan) {
 	d.building++
 	q.pace.started(q.attempts)
 	return x, p
+}
+
+// starves reports whether a trigger has messages to send, but none in flight, and the sender has no
+// slot for it.
+func (d *Dispatcher) starves(q *queue) bool {
+	if q == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wants := d.fullLocked(q) || len(q.lines.ready) > 0 && !d.sender.Room(q.id, 0)
+	return q.by != nil && q.by.Target != nil && q.attempts == 0 && wants
+}
+
+func (d *Dispatcher) setStarved(starved bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starved = starved
 }
 
 // releaseBuilder releases the slot for building a message.

@@ -342,7 +342,7 @@ func (s *slots) roomLocked(trigger string, has int) bool {
 	if sum < s.total/2 && filled < s.bytes/2 {
 		return true
 	}
-	free := min(s.total-sum, max(1, (s.bytes-filled)/slotBytes))
+	free := min(s.total-sum, (s.bytes-filled)/slotBytes)
 	return free > 0 && has < max(1, free/8)
 }
 
