@@ -347,3 +347,11 @@ func (w *simulation) slow(d time.Duration) time.Duration {
 func (w *simulation) slowRetry(d time.Duration) time.Duration {
 	return d * time.Duration(max(w.cfg.Slow/100, 1))
 }
+
+// snapshotBytes makes bytes decide in every third world when a snapshot is due, before or after its slots.
+func snapshotBytes(slots int) int64 {
+	if slots%3 == 0 {
+		return int64(slots) * 6000 // a slot counts at least 4096
+	}
+	return 0
+}

@@ -102,7 +102,7 @@ func (n *node) begin(follows bool) {
 	r.core = core.New(core.Config{
 		RaiseAfter: raise, Standby: follows,
 		ProducerExpiration: core.Duration(10 * 365 * 24 * time.Hour), // clients repeat a batch until it is answered
-		ReadOnly:           n.readOnly, Advertised: string(rune('a' + n.id)), Run: n.identity(), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
+		ReadOnly:           n.readOnly, Advertised: string(rune('a' + n.id)), Run: n.identity(), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots, SnapshotBytes: snapshotBytes(w.cfg.SnapshotSlots),
 		GarbageWait: core.Duration(w.cfg.GarbageWait), ScrubEvery: core.Duration(w.cfg.Scrub), Seen: n.known(), Journals: w.cfg.Journals,
 		RetryMin: scaled(50 * time.Millisecond), RetryMax: scaled(5 * time.Second), RefusedRetry: scaled(5 * time.Second), FollowPoll: scaled(time.Second),
 	})

@@ -180,7 +180,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	}
 	if failpoint.FrequentSnapshots() {
 		opt.Core.ScrubEvery = 1e9 // each second
-	} else if local {
+	} else if opt.Core.Local = local; local {
 		opt.Core.SnapshotBytes = min(snapshotBytesLocal, o.MemoryLimit/snapshotShare)
 	}
 	if !local && o.CacheBytes > 0 && o.CacheDir != "" {

@@ -26,12 +26,15 @@ type Config struct {
 	ReadAhead     int // maximum of slots that a walk reads ahead; 32
 	SnapshotSlots int // slots after which a snapshot is due; 1000
 	SnapshotSeals int // seals in a replay after which a snapshot is due at once; 16
-	// SnapshotBytes, if positive, replaces SnapshotSlots (local stores). A snapshot is due when the
-	// bytes to replay exceed both the size of the last snapshot and SnapshotBytes.
+	// SnapshotBytes is the least number of bytes that a start would read after which a snapshot is due,
+	// unless it is small beside the newest snapshot; 64 MiB.
 	SnapshotBytes int64
-	GarbageWait   Duration // time between snapshots while garbage is pending; 5 minutes
-	IdleCheck     Duration // T of rule R11; 1 minute
-	ScrubEvery    Duration // time between comparisons of the bucket with the state (rule R16); 1 hour
+	// Local: the store is on this machine. A start then reads only the metadata of a slot, however many
+	// there are, and reads as fast as it writes, so that SnapshotSlots does not count.
+	Local       bool
+	GarbageWait Duration // time between snapshots while garbage is pending; 5 minutes
+	IdleCheck   Duration // T of rule R11; 1 minute
+	ScrubEvery  Duration // time between comparisons of the bucket with the state (rule R16); 1 hour
 	// interval at which a follower with readers looks for the next slot; 1 second
 	FollowPoll   Duration
 	RetryMin     Duration // first delay after "no verdict"; 50 ms
@@ -61,6 +64,7 @@ func (c Config) withDefaults() Config {
 	def(&c.ReadAhead, 32)
 	def(&c.SnapshotSlots, 1000)
 	def(&c.SnapshotSeals, 16)
+	def(&c.SnapshotBytes, 64<<20)
 	def(&c.GarbageWait, 300*second)
 	def(&c.IdleCheck, 60*second)
 	def(&c.ScrubEvery, 3600*second)

@@ -144,7 +144,7 @@ func (b *bench) answerPut(e core.Effect) {
 	} else {
 		b.objects[e.Key] = b.body(e)
 	}
-	b.step(&core.Event{Kind: core.EvPut, Op: e.Op, Outcome: out})
+	b.step(&core.Event{Kind: core.EvPut, Op: e.Op, Outcome: out, Size: int64(len(b.objects[e.Key]))})
 }
 
 func (b *bench) body(e core.Effect) []byte {

@@ -1,7 +1,7 @@
 package core_test
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/engine/log/core"
@@ -9,19 +9,36 @@ import (
 	"github.com/sebbroker/seb/test/must"
 )
 
-// TestSnapshotsOfAJournal counts the slots between two snapshots that the bytes to replay decide:
-// a slot of a journal counts a quarter of a file.
-func TestSnapshotsOfAJournal(t *testing.T) {
-	for journals, want := range map[bool]int{false: 16, true: 64} {
-		t.Run(fmt.Sprintf("journals %v", journals), func(t *testing.T) {
-			b := leader(t, core.Config{Journals: journals, SnapshotBytes: 16 * 4096})
+// TestSnapshotsByBytes counts the slots between two snapshots. The bytes that a start would read
+// decide: a slot of a journal counts a quarter of a file, and a remote object whole, up to a block of
+// the cache. On a remote store the slots and the size of the newest snapshot count too.
+func TestSnapshotsByBytes(t *testing.T) {
+	const bytes = 16 * 4096
+	for name, c := range map[string]struct {
+		cfg    core.Config
+		object int // bytes of its records, at least
+		want   int
+	}{
+		"files":             {core.Config{Local: true, SnapshotBytes: bytes}, 9000, 16},
+		"journal":           {core.Config{Local: true, SnapshotBytes: bytes, Journals: true}, 9000, 64},
+		"small objects":     {core.Config{SnapshotBytes: bytes}, 1, 16},
+		"objects":           {core.Config{SnapshotBytes: bytes}, 3*4096 - 300, 6},
+		"large objects":     {core.Config{SnapshotBytes: 2 << 20}, 1 << 20, 2},
+		"slots":             {core.Config{SnapshotBytes: bytes, SnapshotSlots: 7}, 1, 7},
+		"files, not slots":  {core.Config{Local: true, SnapshotBytes: bytes, SnapshotSlots: 7}, 1, 16},
+		"8 times its bytes": {core.Config{SnapshotBytes: 1, SnapshotSlots: 99}, 1, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := leader(t, c.cfg)
 			var at []int
-			for slot := 1; len(at) < 2; slot++ { // the creation of the topic was slot 0
-				b.freeze(nil, one(-1))
+			var size int64
+			for slot := 1; len(at) < 3; slot++ { // the creation of the topic was slot 0
+				b.freeze(nil, slices.Repeat([]core.Append{one(-1)}, (c.object+len(payload)-1)/len(payload))...)
 				for len(b.open) > 0 {
 					e := b.next()
 					if e.Kind == core.EffPutSnapshot {
 						at = append(at, slot)
+						size = int64(len(b.body(e)))
 					}
 					b.answer(e)
 				}
@@ -29,7 +46,10 @@ func TestSnapshotsOfAJournal(t *testing.T) {
 					t.Fatal("no snapshots")
 				}
 			}
-			check.Equalf(t, at[1]-at[0], want, "slots between two snapshots")
+			if c.want < 0 {
+				c.want = int((8*size + 4095) / 4096)
+			}
+			check.Equalf(t, at[2]-at[1], c.want, "slots between two snapshots, the last of %d bytes", size)
 		})
 	}
 }

@@ -26,6 +26,7 @@ type reclaiming struct {
 type ownSnapshot struct {
 	view  *state.State
 	freed uint64 // value of reclaiming.freed when it was taken
+	early bool   // the bytes of a few slots made it due
 }
 
 const (
@@ -130,9 +131,13 @@ func (c *Core) reclaimAt() int64 {
 	return c.reclaimed.dueAt
 }
 
-// snapshotStored continues when a snapshot of ours is durable. Collecting needs two of them.
+// snapshotStored continues when a snapshot of ours is durable. Collecting needs two of them. After
+// early snapshots there is one pass in the time between two steps for garbage, because each LISTs.
 func (c *Core) snapshotStored(taken *ownSnapshot) {
 	c.snap.older, c.snap.newer = c.snap.newer, taken
+	if taken.early && c.now < c.reclaimed.dueAt {
+		return
+	}
 	c.delayReclaim()
 	if c.snap.older != nil && !c.snap.collecting {
 		c.collect()

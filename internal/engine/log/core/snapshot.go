@@ -26,11 +26,7 @@ func (c *Core) snapshotAfterReplay() {
 
 func (c *Core) snapshotAfterCommit(h *record.Head) {
 	c.snap.slots++
-	least := int64(diskBlock)
-	if c.lead.journaled {
-		least = journalBlock
-	}
-	c.snap.bytes += replayCost(h, least)
+	c.snap.bytes += c.replayCost(h, c.lead.journaled)
 	if c.snapshotDue() {
 		c.takeSnapshot()
 	}
@@ -38,11 +34,15 @@ func (c *Core) snapshotAfterCommit(h *record.Head) {
 	c.scrub()
 }
 
+// remoteShare is how many times the bytes of the newest snapshot a start may read on a remote store,
+// where each byte that is written costs more time than one that is read.
+const remoteShare = 8
+
 func (c *Core) snapshotDue() bool {
-	if c.cfg.SnapshotBytes > 0 {
+	if c.cfg.Local {
 		return c.snap.bytes >= max(c.cfg.SnapshotBytes, c.snap.last)
 	}
-	return c.snap.slots >= c.cfg.SnapshotSlots
+	return c.snap.slots >= c.cfg.SnapshotSlots || c.snap.bytes >= max(c.cfg.SnapshotBytes, remoteShare*c.snap.last)
 }
 
 func (c *Core) takeSnapshot() {
@@ -51,7 +51,7 @@ func (c *Core) takeSnapshot() {
 	}
 	c.snap.running = true
 	slots, bytes := c.snap.slots, c.snap.bytes
-	taken := &ownSnapshot{view: c.committed.View(), freed: c.reclaimed.freed}
+	taken := &ownSnapshot{view: c.committed.View(), freed: c.reclaimed.freed, early: !c.cfg.Local && slots < c.cfg.SnapshotSlots}
 	key := snapKey(c.cfg.Shard, taken.view.Pos, taken.view.Nonce)
 	c.request(Effect{Kind: EffPutSnapshot, Key: key, View: taken.view}, func(ev *Event) {
 		// OutcomeExists is an earlier attempt of ours, because the name holds our epoch's nonce.

@@ -206,7 +206,7 @@ func (c *Core) grew(s *Slot) {
 	seal := s.Head.Kind == record.KindSeal
 	c.applied(s.Records, seal)
 	c.load.slots++
-	c.load.bytes += replayCost(&s.Head, diskBlock)
+	c.load.bytes += c.replayCost(&s.Head, false)
 	if c.role == RoleStarting {
 		c.load.replayed(&s.Head)
 	}
@@ -218,14 +218,22 @@ func (c *Core) grew(s *Slot) {
 
 // The least that a slot adds to the bytes that a start reads. A file takes at least one block of a
 // disk, and the time to open it. Slots of a journal are read in succession, and a leader writes
-// many more of them in the same time.
+// many more of them in the same time. Of a remote object the local cache reads up to a block.
 const (
 	diskBlock    = 4096
 	journalBlock = diskBlock / 4
+	cacheBlock   = 1 << 20
 )
 
 // replayCost is what a slot adds to the bytes that a start reads.
-func replayCost(h *record.Head, least int64) int64 {
+func (c *Core) replayCost(h *record.Head, journaled bool) int64 {
+	least := int64(diskBlock)
+	switch {
+	case journaled:
+		least = journalBlock
+	case !c.cfg.Local:
+		least = max(diskBlock, int64(min(h.ObjectLen, cacheBlock)))
+	}
 	return max(least, record.HeadSize+int64(h.StateLen)+int64(h.IndexCount)*record.IndexEntrySize)
 }
 
