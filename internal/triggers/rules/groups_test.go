@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -93,4 +95,42 @@ func TestRowData(t *testing.T) {
 		}
 		check.Equalf(t, x.bytes, 0, "bytes without triggers")
 	}
+}
+
+// TestFetchedRowsAreBounded: rows that are read in bulk fill the cache, but do not exceed its limit by
+// more than one of them, whatever their size is. Rows that fetch leaves out are read one by one.
+func TestFetchedRowsAreBounded(t *testing.T) {
+	const rows, state, limit = 100, 50_000, 500_000
+	f := must.Get(store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "triggers.db"), Unsafe: true}))(t)
+	defer func() { must.NoError(t, f.Close()) }()
+	keys := make([]store.InstKey, 0, rows+1)
+	for i := range rows + 1 {
+		keys = append(keys, store.InstKey{Group: -1, Entity: fmt.Sprint("u", i)})
+	}
+	must.NoError(t, f.Update(t.Context(), func(tx *store.Tx) error {
+		c := rowCache{limit: limit}
+		for i := range rows { // the file has no row of the last key
+			x, err := c.get(tx, keys[i])
+			must.NoError(t, err)
+			x.set(1, &rule.Row{State: bytes.Repeat([]byte{byte(i)}, state)})
+			c.touch(keys[i], x)
+		}
+		return c.flush(tx, func(int64) bool { return true }, nil)
+	}))
+	must.NoError(t, f.Update(t.Context(), func(tx *store.Tx) error {
+		c := rowCache{limit: limit}
+		must.NoError(t, c.fetch(tx, slices.Clone(keys)))
+		if most := int64(limit + state + 1000); c.bytes > most || c.bytes < limit {
+			t.Errorf("fetched %d bytes, want %d to %d", c.bytes, limit, most)
+		}
+		for i, k := range keys {
+			x, err := c.get(tx, k)
+			must.NoError(t, err)
+			j, there := x.find(1)
+			if there != (i < rows) || there && x.entries[j].row.State[0] != byte(i) {
+				t.Errorf("%v: entry %v is not as written", k, there)
+			}
+		}
+		return nil
+	}))
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/sebbroker/seb/internal/engine/base/sorting"
@@ -48,7 +49,8 @@ func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
 	return x, nil
 }
 
-// fetch reads rows in bulk. keys may hold duplicates; fetch changes their order.
+// fetch reads rows in bulk, as far as the limit allows, because each may be large: get reads the others.
+// keys may hold duplicates; fetch changes their order.
 func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
 	keys = slices.DeleteFunc(keys, func(k store.InstKey) bool {
 		_, young := c.young[k]
@@ -68,16 +70,25 @@ func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
 		if keys = keys[n:]; n < 2 {
 			continue
 		}
-		for _, k := range some {
-			c.add(k, &cached{})
-		}
 		err := tx.EachInst(some, func(k store.InstKey, in store.Inst) error {
-			x := c.young[k]
-			defer c.count(k, x)
-			return x.decode(&in)
+			if c.bytes > c.limit {
+				return errLimit
+			}
+			x := &cached{}
+			err := x.decode(&in)
+			c.add(k, x)
+			return err
 		})
+		if errors.Is(err, errLimit) {
+			return nil
+		}
 		if err != nil {
 			return err
+		}
+		for _, k := range some {
+			if c.young[k] == nil { // the file has none
+				c.add(k, &cached{})
+			}
 		}
 	}
 	return nil
