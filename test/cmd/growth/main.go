@@ -25,6 +25,10 @@
 //	deliveries/TxDELAY        deliveries of T triggers to a receiver that takes DELAY
 //	deliveries/TxDELAY/C      the same with a concurrency of C
 //
+// On S3:
+//
+//	merging/N                 N objects of 100 records of 256 B become packs
+//
 // LIMIT is the --memory-limit; rows without one have 256 MiB. Each row starts a new broker on a new
 // bucket. CPU, memory and state are those of the broker, and independent of other work on the
 // machine; times of acknowledgements are not. All rows of two programs take about an hour and a half,
@@ -42,6 +46,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +100,7 @@ func main() {
 	flag.DurationVar(&o.bound, "bound", 5*time.Minute, "time after which a row of triggers gives up")
 	flag.DurationVar(&o.deliver, "deliver", 20*time.Second, "duration of deliveries")
 	campaign.Do(source, func(ctx context.Context) error {
-		all := append(o.triggerRows(), o.deliveryRows()...)
+		all := slices.Concat(o.triggerRows(), o.deliveryRows(), o.mergeRows())
 		for _, f := range []struct {
 			sizes  string
 			limits string
@@ -133,7 +138,7 @@ func choose(all []row, pattern string) ([]row, error) {
 		return nil, err
 	}
 	var rows []row
-	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "triggers", "deadlines", "deliveries"} {
+	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "triggers", "deadlines", "deliveries", "merging"} {
 		for _, r := range all {
 			if r.section == section && match.MatchString(r.name()) && (pattern != "" || section != "readers") {
 				rows = append(rows, r)
