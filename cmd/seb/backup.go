@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
-	"github.com/sebbroker/seb/internal/operate/config"
 	"github.com/sebbroker/seb/internal/operate/fsck"
 	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/internal/operate/progress"
@@ -51,7 +49,7 @@ backup keeps its earlier restore points; run the command again.
 The newest --keep restore points stay. Objects that only older ones need are deleted from the backup.`,
 		Example: "  seb backup --to 's3://backups/seb?region=eu-central-1'\n  seb backup --bucket 's3://events/prod?region=eu-central-1' --to /mnt/backup\n  seb backup --to /mnt/backup --list",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.backup(cmd) },
+		RunE:    f.bounded(f.backup),
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
@@ -75,7 +73,7 @@ and no offset twice. Consumer groups continue at the offsets in the backup.
 No broker may write to the old bucket from now on, because the new one does not get its records.`,
 		Example: "  seb restore --from /mnt/backup --bucket 's3://events/new?region=eu-central-1'\n  seb restore --from /mnt/backup --at 12:345 --bucket ./seb-bucket",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.restore(cmd) },
+		RunE:    f.bounded(f.restore),
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
@@ -95,12 +93,13 @@ copies the rest, and the log continues in the new bucket without a gap. The old 
 new one. Stop brokers that have standbys first: the command refuses a bucket in which one is registered.`,
 		Example: "  seb copy --from ./seb-bucket --to 's3://events/prod?region=eu-central-1'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.copy(cmd) },
+		RunE:    f.bounded(f.copy),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.from, "from", "", "bucket with the log: "+storeHelp)
 	fl.StringVar(&f.to, "to", "", "empty bucket: "+storeHelp)
 	fl.BoolVar(&f.yes, "yes", false, "do not ask")
+	f.memoryFlag(fl)
 	return cmd
 }
 
@@ -121,7 +120,7 @@ func (f *backupFlags) backup(cmd *cobra.Command) error {
 		return err
 	}
 	begin := time.Now()
-	o := fsck.CopyOptions{From: from, To: to, Keep: f.keep}
+	o := fsck.CopyOptions{From: from, To: to, MemoryBytes: f.objectBytes(), Keep: f.keep}
 	r, err := withProgress(cmd, &o, func() (*fsck.CopyReport, error) { return fsck.Backup(cmd.Context(), o) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
@@ -134,7 +133,7 @@ func (f *backupFlags) backup(cmd *cobra.Command) error {
 	if !f.verify {
 		return nil
 	}
-	o = fsck.CopyOptions{From: to, At: &r.At}
+	o = fsck.CopyOptions{From: to, MemoryBytes: f.objectBytes(), At: &r.At}
 	if r, err = withProgress(cmd, &o, func() (*fsck.CopyReport, error) { return fsck.Verify(cmd.Context(), o) }); err != nil {
 		return fmt.Errorf("%s: %w", to, err)
 	}
@@ -174,7 +173,7 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 		return err
 	}
 	var decision *fsck.Recovery
-	o := fsck.CopyOptions{From: from, To: to, At: at}
+	o := fsck.CopyOptions{From: from, To: to, MemoryBytes: f.objectBytes(), At: at}
 	r, err := withProgress(cmd, &o, func() (r *fsck.CopyReport, err error) {
 		r, decision, err = fsck.Restore(cmd.Context(), o)
 		return r, err
@@ -218,7 +217,7 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 	if err := confirm(cmd, f.yes, true, fmt.Sprintf("would take over %s: a broker that runs there stops", from)); err != nil {
 		return err
 	}
-	o := fsck.CopyOptions{From: from, To: to, Fence: func(ctx context.Context) error { return takeOver(ctx, from) }}
+	o := fsck.CopyOptions{From: from, To: to, MemoryBytes: f.objectBytes(), Fence: func(ctx context.Context) error { return takeOver(ctx, from, f.budget()) }}
 	r, err := withProgress(cmd, &o, func() (*fsck.CopyReport, error) { return fsck.Copy(cmd.Context(), o) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
@@ -245,8 +244,8 @@ func noStandbys(ctx context.Context, s objstore.Store) error {
 
 // takeOver leads the log of a bucket for a moment, so that its previous leader acknowledges nothing
 // more.
-func takeOver(ctx context.Context, s objstore.Store) error {
-	b, err := broker.Open(ctx, broker.Options{Options: log.Options{Store: s, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)}})
+func takeOver(ctx context.Context, s objstore.Store, memory *budget.Budget) error {
+	b, err := broker.Open(ctx, broker.Options{Options: log.Options{Store: s, Budget: memory, Logger: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		return err
 	}
@@ -255,9 +254,6 @@ func takeOver(ctx context.Context, s objstore.Store) error {
 
 // openTarget opens a store for writing. It creates a missing folder.
 func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
-	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
-		return nil, usageError{err}
-	}
 	if name == "" {
 		return nil, usageError{fmt.Errorf("--%s: want %s", flag, storeHelp)}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
@@ -25,13 +27,14 @@ import (
 
 // fsckFlags are the flags of `seb fsck`.
 type fsckFlags struct {
-	bucket  string
-	dataDir string
-	repair  bool
-	secrets bool
-	quiet   time.Duration
-	json    bool
-	all     bool
+	bucket      string
+	dataDir     string
+	memoryLimit config.Bytes
+	repair      bool
+	secrets     bool
+	quiet       time.Duration
+	json        bool
+	all         bool
 }
 
 func newFsck() *cobra.Command {
@@ -51,7 +54,7 @@ which sends no requests; it removes nothing that this or any other broker could 
 1: there are some.`,
 		Example: "  seb fsck\n  seb fsck --bucket 's3://events/prod?region=eu-central-1'\n  seb fsck --bucket ./copy --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE:    f.bounded(f.run),
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
@@ -68,7 +71,32 @@ which sends no requests; it removes nothing that this or any other broker could 
 func (f *fsckFlags) bucketFlags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.bucket, "bucket", "", "bucket: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
 	fl.StringVar(&f.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, for the default bucket")
+	f.memoryFlag(fl)
 }
+
+func (f *fsckFlags) memoryFlag(fl *pflag.FlagSet) {
+	f.memoryLimit = 64 << 20
+	fl.Var(&f.memoryLimit, "memory-limit", "bound on the memory of this command")
+}
+
+// bounded returns a function that runs a command within --memory-limit.
+func (f *fsckFlags) bounded(run func(*cobra.Command) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+			return usageError{err}
+		}
+		if f.memoryLimit < config.MemoryLimitMin {
+			return usageError{fmt.Errorf("--memory-limit: %v is below the minimum, %v", f.memoryLimit, config.MemoryLimitMin)}
+		}
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(f.budget().GoLimit()))
+		return run(cmd)
+	}
+}
+
+func (f *fsckFlags) budget() *budget.Budget { return budget.New(int64(f.memoryLimit)) }
+
+// objectBytes are the bytes of objects that a command holds.
+func (f *fsckFlags) objectBytes() int64 { return int64(f.memoryLimit) / 8 }
 
 func (f *fsckFlags) run(cmd *cobra.Command) error {
 	store, err := f.open(cmd)
@@ -79,7 +107,7 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	p := &fsck.Printer{W: cmd.OutOrStdout(), JSON: f.json, All: f.all}
 	start := time.Now()
 	o := fsck.Options{
-		Store: store, Repair: f.repair, Quiet: f.quiet, Progress: func(int64) { bar.Add(1) },
+		Store: store, MemoryBytes: f.objectBytes(), Repair: f.repair, Quiet: f.quiet, Progress: func(int64) { bar.Add(1) },
 		Found: func(found fsck.Finding) {
 			bar.Clear()
 			p.Found(found)
@@ -110,9 +138,6 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 
 // open opens the bucket, which must exist.
 func (f *fsckFlags) open(cmd *cobra.Command) (objstore.Store, error) {
-	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
-		return nil, usageError{err}
-	}
 	if f.bucket == "" {
 		var err error
 		if f.bucket, err = config.DefaultBucket(f.dataDir); err != nil {
@@ -175,7 +200,7 @@ Stop the brokers first. A broker that still writes to the lost branch is fenced 
 to level 2: programs that know only level 1 can no longer open it.`,
 		Example: "  seb recover --accept-loss 12:345\n  seb recover --accept-older-copy --bucket 's3://events/prod?region=eu-central-1'\n  seb recover --discard",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE:    f.bounded(f.run),
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)

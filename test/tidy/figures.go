@@ -20,7 +20,7 @@ type figure struct {
 	// text is a regular expression for one position in the document. Its group is the number with
 	// its unit.
 	text string
-	// source is package.Name of a constant, or --flag for the default in docs/reference/flags.md.
+	// source is package.Name of a constant, or --flag for the default of seb serve in docs/reference/flags.md.
 	source string
 }
 
@@ -30,7 +30,7 @@ func checkFigures(t *Tree) []Finding { return t.checkFigures(figures) }
 
 func (t *Tree) checkFigures(figures []figure) []Finding {
 	var found []Finding
-	defaults := string(t.files["docs/reference/flags.md"])
+	_, defaults, _ := strings.Cut(string(t.files["docs/reference/flags.md"]), "\n## seb serve\n")
 	for _, f := range figures {
 		document := f.document + ".md"
 		fault := func(format string, a ...any) {

@@ -303,7 +303,7 @@ func TestFigures(t *testing.T) {
 		"a/a_test.go":             "package a\n\nconst Max = 3\n",
 		"a/b.go":                  "package a\n\nconst second = 1e9\n",
 		"d.md":                    "at most 64\nKiB, 2 s or ten minutes, 1,000 of --size 256 MiB, twelve",
-		"docs/reference/flags.md": "| `--size` | `256MiB` | |\n",
+		"docs/reference/flags.md": "## seb doctor\n| `--size` | `1MiB` | |\n\n## seb serve\n| `--size` | `256MiB` | |\n",
 	}
 	verify := func(f ...figure) func(*Tree) []Finding { return func(t *Tree) []Finding { return t.checkFigures(f) } }
 	expect(t, verify(

@@ -177,6 +177,26 @@ type Ahead interface {
 // a new process opens it.
 var ErrBroken = errors.New("fsync failed: the content of the disk is unknown")
 
+// FilePutter is implemented by stores that send an object from a file (S3).
+type FilePutter interface {
+	// PutFile is Put with the bytes of a section of a file. After PutFile has returned, a transport
+	// may still read the file, which may be closed.
+	PutFile(ctx context.Context, key string, content *io.SectionReader) error
+}
+
+// PutFile is Put with the bytes of a section of a file. A store that is no FilePutter gets them in
+// memory.
+func PutFile(ctx context.Context, s Store, key string, content *io.SectionReader) error {
+	if f, ok := s.(FilePutter); ok {
+		return f.PutFile(ctx, key, content)
+	}
+	b := make([]byte, content.Size())
+	if _, err := content.ReadAt(b, 0); err != nil && err != io.EOF {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return s.Put(ctx, key, NewBody(b))
+}
+
 // Fragile is implemented by stores that a failed fsync disables (disk).
 type Fragile interface {
 	// Broken is closed by the first fsync that fails.

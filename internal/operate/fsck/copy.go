@@ -1,11 +1,10 @@
 package fsck
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -54,8 +53,8 @@ type CopyOptions struct {
 	Fence func(context.Context) error
 	// Progress, if set, receives the progress of a pass. Calls are not concurrent.
 	Progress func(done, total Count)
-	// Workers is the number of objects copied concurrently; default 8. MemoryBytes bounds their
-	// bytes; default 256 MiB, and always at least one object.
+	// Workers is the number of objects copied concurrently; default 8. MemoryBytes bounds the bytes
+	// of objects in memory; default 8 MiB. An object above a worker's part of it is in a file.
 	Workers     int
 	MemoryBytes int64
 }
@@ -149,6 +148,7 @@ func newCopier(o CopyOptions) *copier {
 	if o.Workers <= 0 {
 		o.Workers = 8
 	}
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, memoryBytes)
 	return &copier{checker: newChecker(Options{Store: o.From, Shard: o.Shard, Readers: o.Workers, MemoryBytes: o.MemoryBytes}), o: o}
 }
 
@@ -226,25 +226,6 @@ func (c *copier) finish(ctx context.Context) error {
 		return err
 	}
 	return objstore.Retry(ctx, retryPause, func() error { return c.o.To.Delete(ctx, CopyMark) })
-}
-
-// put stores an object in To. An existing object must hold the same bytes, from an earlier attempt.
-func (c *copier) put(ctx context.Context, key string, b []byte) error {
-	err := objstore.Retry(ctx, retryPause, func() error { return c.o.To.Put(ctx, key, objstore.NewBody(b)) })
-	if !errors.Is(err, objstore.ErrExists) {
-		return err
-	}
-	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
-	var has []byte
-	err = objstore.Retry(ctx, retryPause, func() error {
-		var err error
-		has, _, err = to.readUpTo(ctx, key, int64(len(b))+1)
-		return err
-	})
-	if err == nil && !bytes.Equal(has, b) {
-		err = fmt.Errorf("%s: %s holds other bytes: delete it, and run this again", c.o.To, key)
-	}
-	return err
 }
 
 // pass reads the state at the end of the log and transfers the objects that it needs. The end is
@@ -398,61 +379,6 @@ func (c *copier) transfer(ctx context.Context) error {
 		g.Go(func() error { return c.one(ctx, e) })
 	}
 	return g.Wait()
-}
-
-// one verifies an object and copies it.
-func (c *copier) one(ctx context.Context, e objstore.Entry) error {
-	c.memory.take(e.Size)
-	defer c.memory.give(e.Size)
-	b := make([]byte, e.Size)
-	var kind record.Kind
-	err := objstore.Retry(ctx, retryPause, func() error {
-		got, err := c.get(ctx, e.Key, objstore.Whole)
-		if err != nil {
-			return err
-		}
-		defer got.Body.Close()
-		if _, err := io.ReadFull(got.Body, b); err != nil && !ended(err) {
-			return fmt.Errorf("read %s: %w", e.Key, corrupt(err))
-		} else if err != nil || got.Size >= 0 && got.Size != e.Size {
-			return &record.CorruptError{What: objectLength, Want: e.Size, Got: got.Size}
-		}
-		kind, err = c.verify(e.Key, b)
-		return err
-	})
-	forgotten := c.contents.forgotten(e.Key)
-	switch {
-	case errors.Is(err, objstore.ErrNotFound):
-		return fmt.Errorf("%s: %w", e.Key, errCollected)
-	case forgotten && errors.Is(err, record.ErrCorrupt):
-		return nil // it holds no record
-	case err != nil:
-		return fmt.Errorf("%s: %w", e.Key, err)
-	}
-	if c.o.To != nil && (kind == record.KindSeal || !forgotten) { // otherwise it is garbage
-		if err := c.put(ctx, e.Key, b); err != nil {
-			return err
-		}
-	}
-	c.step(e.Size, true)
-	return nil
-}
-
-// verify checks the checksums and the name of a slot or pack. Copies of views have their own
-// checksums, which the broker verifies before use.
-func (c *checker) verify(key string, b []byte) (record.Kind, error) {
-	n, slot := parseSlot(c.o.Shard, strings.TrimSuffix(key, state.RecoverySuffix))
-	if !slot {
-		var pack bool
-		if n, pack = parsePack(c.o.Shard, key); !pack {
-			return 0, nil
-		}
-	}
-	o := object{key: key}
-	if err := errors.Join(o.decode(b), o.body); err != nil {
-		return 0, err
-	}
-	return o.head.Kind, c.place(&o.head, n)
 }
 
 func (c *copier) step(size int64, copied bool) {

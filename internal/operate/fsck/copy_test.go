@@ -43,9 +43,12 @@ func sameRecords(t testing.TB, s objstore.Store, want *reading) {
 	}
 }
 
+// inFiles is a MemoryBytes with which no object is held in memory.
+const inFiles = 1
+
 func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
 	t.Helper()
-	r := must.Get(fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: keep}))(t)
+	r := must.Get(fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: keep, MemoryBytes: inFiles}))(t)
 	must.Get(fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &r.At}))(t)
 	return r
 }
@@ -54,7 +57,7 @@ func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
 func restored(t testing.TB, from objstore.Store, at *state.Position) objstore.Store {
 	t.Helper()
 	to := objstore.NewMemory()
-	must.Get2(fsck.Restore(t.Context(), fsck.CopyOptions{From: from, To: to, At: at}))(t)
+	must.Get2(fsck.Restore(t.Context(), fsck.CopyOptions{From: from, To: to, At: at, MemoryBytes: inFiles}))(t)
 	clean(t, to)
 	return to
 }
@@ -349,7 +352,7 @@ func TestCopiesAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := keys(t, c.to)
-			_, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: c.from, To: c.to})
+			_, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: c.from, To: c.to, MemoryBytes: inFiles})
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %v with %q", err, c.want, c.text)
 			}
@@ -371,7 +374,7 @@ func TestCopiesAreRefused(t *testing.T) {
 			if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: broken}); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), key) {
 				t.Errorf("%s is damaged: %v", key, err)
 			}
-			if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: broken, To: objstore.NewMemory()}); !errors.Is(err, record.ErrCorrupt) {
+			if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: broken, To: objstore.NewMemory(), MemoryBytes: inFiles}); !errors.Is(err, record.ErrCorrupt) {
 				t.Errorf("%s is damaged: restore: %v", key, err)
 			}
 			remove(t, broken, key)

@@ -5,6 +5,7 @@
 package fsck
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,9 +99,9 @@ type Options struct {
 	Progress func(bytes int64)
 	// Readers is the number of objects read at a time; default 8.
 	Readers int
-	// MemoryBytes bounds the bytes of objects held at a time; default 256 MiB. A check holds the
-	// start of each object, up to its batches, other functions whole objects. A larger one is held
-	// alone. The state needs some 100 bytes for each range in addition.
+	// MemoryBytes bounds the bytes of objects held at a time; default 8 MiB. A check holds the start
+	// of each object, up to its batches; a larger one is held alone. The state needs some 100 bytes
+	// for each range in addition.
 	MemoryBytes int64
 	// Repair removes permanent garbage. See Run.
 	Repair bool
@@ -140,13 +141,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return &c.report, err
 }
 
+// memoryBytes is the default of MemoryBytes.
+const memoryBytes = 8 << 20
+
 func newChecker(o Options) *checker {
 	if o.Readers <= 0 {
 		o.Readers = 8
 	}
-	if o.MemoryBytes <= 0 {
-		o.MemoryBytes = 256 << 20
-	}
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, memoryBytes)
 	if o.Quiet <= 0 {
 		o.Quiet = 10 * time.Second
 	}

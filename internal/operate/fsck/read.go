@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -86,9 +87,15 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 		return err
 	}
 	defer got.Body.Close()
-	o.size = max(got.Size, 0)
+	return c.decode(o, bufio.NewReaderSize(got.Body, bodyBuffer), got.Size)
+}
+
+// decode reads an object of the log and verifies it. It holds the start up to the batches, and a
+// buffer for these. size is the size that the store reports, or -1.
+func (c *checker) decode(o *object, from io.Reader, size int64) error {
+	o.size = max(size, 0)
 	var head [record.HeadSize]byte
-	n, err := io.ReadFull(got.Body, head[:])
+	n, err := io.ReadFull(from, head[:])
 	if err != nil && !ended(err) {
 		return fmt.Errorf("read %s: %w", o.key, corrupt(err))
 	}
@@ -97,8 +104,8 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 		return err
 	}
 	var length error
-	if got.Size >= 0 && uint64(got.Size) != h.ObjectLen {
-		length = &record.CorruptError{What: objectLength, Want: int64(h.ObjectLen), Got: got.Size}
+	if size >= 0 && uint64(size) != h.ObjectLen {
+		length = &record.CorruptError{What: objectLength, Want: int64(h.ObjectLen), Got: size}
 	}
 	_, _, _, meta, err := record.DecodeMeta(head[:]) // at most ObjectLen
 	if err != nil {
@@ -109,7 +116,7 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 	defer c.memory.give(int64(meta) + bodyBuffer)
 	b := make([]byte, meta)
 	n = copy(b, head[:])
-	m, err := io.ReadFull(got.Body, b[n:])
+	m, err := io.ReadFull(from, b[n:])
 	if err != nil && !ended(err) {
 		return fmt.Errorf("read %s: %w", o.key, corrupt(err))
 	}
@@ -120,7 +127,7 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 		}
 		return err
 	}
-	err = corrupt(record.VerifyBody(&o.head, o.index, got.Body, make([]byte, bodyBuffer)))
+	err = corrupt(record.VerifyBody(&o.head, o.index, from, make([]byte, bodyBuffer)))
 	switch {
 	case err != nil && !errors.Is(err, record.ErrCorrupt):
 		return fmt.Errorf("read %s: %w", o.key, err)
@@ -147,17 +154,8 @@ const bodyBuffer = 64 << 10
 
 func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
 
-// decode verifies the bytes of an object and keeps copies of the head, the state records and the
-// index.
-func (o *object) decode(b []byte) error {
-	err := o.decodeMeta(b)
-	if err == nil {
-		_, o.body = record.DecodeObject(b)
-	}
-	return err
-}
-
-// decodeMeta is decode for the start of an object, up to the end of the index.
+// decodeMeta verifies the start of an object, up to the end of the index, and keeps copies of the
+// head, the state records and the index.
 func (o *object) decodeMeta(b []byte) error {
 	h, encoded, index, need, err := record.DecodeMeta(b)
 	if err == nil && need > 0 {
