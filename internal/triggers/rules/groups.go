@@ -325,12 +325,13 @@ func (w *worker) sweepSome(tx *store.Tx, g *gone) (more bool, err error) {
 		return true, err
 	}
 	g.at.Group = g.group
-	for range max(1, w.opt.Sizes.Sweep/sweepPage) {
+	for n := 0; n < max(1, w.opt.Sizes.Sweep) && w.left > 0; n += sweepPage {
 		keys, rows, err := tx.Scan(g.at, sweepPage)
 		if err != nil {
 			return false, err
 		}
 		for i := range keys {
+			w.left -= recordWork + len(rows[i].Data)/stateShare
 			_, has, err := entryOf(&rows[i], g.no)
 			if err != nil {
 				return false, err

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
 	"github.com/sebbroker/seb/internal/triggers/rules/rule"
 	"github.com/sebbroker/seb/internal/triggers/rules/store"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -67,6 +68,32 @@ func TestTriggersShareRows(t *testing.T) {
 	}
 	s.settle()
 	check.Equalf(t, s.rows(entities), "map[[1 4]:250 [3]:250]", "rows after another event")
+}
+
+// TestSweepIsBounded: a turn does as much work as another one when it removes the states of a trigger
+// from rows that others share, because each row is written again.
+func TestSweepIsBounded(t *testing.T) {
+	const entities = 3 * sweepPage
+	sizes := DefaultSizes()
+	sizes.Unsafe, sizes.Work = true, sweepPage*recordWork // less than that of a page
+	s := stepBy(t, newLog().broker(true), "", &sizes)
+	s.put(s.definition("a", "A THEN B", nil))
+	s.put(s.definition("b", "A THEN C", nil))
+	s.settle()
+	for i := range entities {
+		s.b.post(ev(fmt.Sprint("u", i), "A"))
+	}
+	s.settle()
+	s.append("triggers", record.Record{Key: []byte("b")})
+	for page := range entities / sweepPage {
+		s.w.Step(t.Context())
+		left := entities - (page+1)*sweepPage
+		want := fmt.Sprint(map[string]int{"[1]": entities - left, "[1 2]": left})
+		if left == 0 {
+			want = fmt.Sprint(map[string]int{"[1]": entities})
+		}
+		check.Equalf(t, s.rows(entities), want, "rows after turn %d", page+1)
+	}
 }
 
 // TestRowData: every row is decoded as it was encoded, and other bytes are damage.
