@@ -348,16 +348,16 @@ func TextOrBase64(b []byte) (text, b64 *string) {
 	return nil, new(base64.StdEncoding.EncodeToString(b))
 }
 
-// Setting describes a setting of topics. It has `choices`, or it is a size or a time with bounds.
+// Setting describes a setting of topics. It has `choices`, or it is a size, a time or a ratio with bounds.
 type Setting struct {
 	Name    string `json:"name"`
 	Default string `json:"default"`
 	// The default for topics with compaction, if it differs.
 	DefaultCompacted string `json:"default_compacted,omitempty"`
-	// The allowed values of a setting that is neither a size nor a time.
+	// The allowed values of a setting that is neither a size, a time nor a ratio.
 	Choices []string `json:"choices,omitempty"`
-	// Sizes are like 1048576 or 16MiB, times like 90s, 12h or 7d.
-	//openapi:enum [bytes, time]
+	// Sizes are like 1048576 or 16MiB, times like 90s, 12h or 7d, ratios like 0.5.
+	//openapi:enum [bytes, time, ratio]
 	Unit      string `json:"unit,omitempty"`
 	Min       string `json:"min,omitempty"`
 	Max       string `json:"max,omitempty"`

@@ -480,6 +480,7 @@ func TestSettingsOfCompactedTopics(t *testing.T) {
 		`{"settings":{"delete.retention.ms":1}}`:              {"delete.retention.ms", "delete-retention-time"},
 		`{"partitions":2}`:                                    {"compacted"},
 		`{"settings":{"min-compaction-lag":"x"}}`:             {"min-compaction-lag", `"x"`},
+		`{"settings":{"min-cleanable-dirty-ratio":1.5}}`:      {"min-cleanable-dirty-ratio", "1.5", "from 0 to 1"},
 	} {
 		p := s.put("t", body).problem(t)
 		for _, part := range says {

@@ -46,7 +46,7 @@ var topicConfigs = []struct {
 	{"message.timestamp.after.max.ms", true, []string{"0", anyLong}, []string{"-1", "9223372036854775808"}},
 	{"message.timestamp.before.max.ms", true, []string{"0", anyLong}, []string{"-1", "9223372036854775808"}},
 	{"message.timestamp.type", false, []string{"CreateTime", "LogAppendTime"}, []string{"", "NoTimestampType", "createtime"}},
-	{"min.cleanable.dirty.ratio", true, []string{"0", "0.5", "1", "1.0"}, []string{"-0.1", "1.1", "NaN", "x"}},
+	{"min.cleanable.dirty.ratio", false, []string{"0", "0.5", "1", "1.0 1", "1e-3 0.001"}, []string{"-0.1", "1.1", "NaN", "x"}},
 	{"min.compaction.lag.ms", false, []string{"0", "1", "9223372036853", "9223372036854", "9223372036855", anyLong}, []string{"-1", "9223372036854775808"}},
 	{"min.insync.replicas", true, []string{"1", anyInt}, []string{"0", "2147483648"}},
 	{"preallocate", true, []string{"true", "false", "TRUE"}, []string{"yes"}},

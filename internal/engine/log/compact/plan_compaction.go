@@ -46,8 +46,8 @@ type compacting struct {
 }
 
 // ChooseCompaction plans a pass over partitions of a committed state (a view); nil if none is due
-// at now (µs). A partition is due when its uncompacted part is as large as its compacted part, or
-// when the retention of tombstones is over.
+// at now (µs). A partition is due when more than min-cleanable-dirty-ratio of its bytes are not yet
+// compacted, as in Kafka, or when the retention of tombstones is over.
 func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
 	p := &Compaction{policy: c.withDefaults(), time: now, keys: map[keyHash]int64{}}
 	size := int64(0)
@@ -104,7 +104,7 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Policy, now i
 		k.sweep = 0 // a part of it cannot be read
 	}
 	purge := k.topic == c.Purge.Topic && k.clean < c.Purge.Below
-	return dirtyBytes + cleanBytes, dirtyBytes > 0 && (dirtyBytes >= cleanBytes || purge) || k.sweep > p.Start
+	return dirtyBytes + cleanBytes, dirtyBytes > 0 && (float64(dirtyBytes) > s.MinDirtyRatio*float64(dirtyBytes+cleanBytes) || purge) || k.sweep > p.Start
 }
 
 // Dirty lists the runs for Scan, in order, in portions of at most a pack's size.

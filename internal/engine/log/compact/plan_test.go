@@ -130,6 +130,23 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 	}
 }
 
+// TestDirtyRatio: a partition is due when more than the ratio of its bytes is not compacted.
+func TestDirtyRatio(t *testing.T) {
+	h := newHistory(t, 1)
+	for range 8 {
+		h.slot(nil, 100)
+	}
+	h.now += time.Hour.Microseconds()
+	check.Equalf(t, h.merge(compact.Policy{}), 1, "packs")
+	h.slot([]state.Record{{Kind: state.CompactionDone, Topic: record.ID{0, 1}, Clean: state.Compaction{To: 6, Time: h.now}}})
+	for ratio, want := range map[string]bool{"0": true, "0.24": true, "0.25": false, "0.5": false, "1": false} {
+		h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{
+			"cleanup-policy": "compact", "min-cleanable-dirty-ratio": ratio,
+		}}})
+		check.Equalf(t, compact.ChooseCompaction(h.s.View(), compact.Policy{}, h.now) != nil, want, "due at %s with a quarter", ratio)
+	}
+}
+
 // TestYear checks that over a year the ranges in the state stay within the tail plus partitions ×
 // (bytes / pack size).
 func TestYear(t *testing.T) {

@@ -474,6 +474,7 @@ func FuzzCheckSettings(f *testing.F) {
 	for name, values := range map[string]string{
 		"retention-time": "7d 168h0m0s unlimited -1 1ns 100001d 100000d9000000h -5s", "retention-bytes": "1GiB 0 -1 999999999999999999TiB", "cleanup-policy": "compact compact,delete x",
 		"key-index": "1 t FALSE maybe", "max-batch-bytes": "128B 31457280 31457281", "min-compaction-lag": "1d12h 106751d23h47m16.854775807s 106751d23h47m16.854s 9223372036854775807ms 106751991167d7h12m55.807s", "nothing": "x",
+		"min-cleanable-dirty-ratio": "0 -0 1 1.0 0.50 1e-400 0x1p-1 NaN -0.1 1.1 x",
 	} {
 		for v := range strings.SplitSeq(values, " ") {
 			f.Add(name, v)
@@ -493,7 +494,7 @@ func FuzzCheckSettings(f *testing.F) {
 		}
 		s := state.Resolve(got)
 		if s != state.Resolve(map[string]string{name: got[name]}) || s.RetentionTime < state.Unlimited || s.RetentionBytes < state.Unlimited || s.DeleteRetentionTime < 0 ||
-			s.MinCompactionLag < 0 || s.MaxBatchBytes < 0 || s.MaxBatchBytes > 30<<20 {
+			s.MinCompactionLag < 0 || s.MaxBatchBytes < 0 || s.MaxBatchBytes > 30<<20 || s.MinDirtyRatio < 0 || s.MinDirtyRatio > 1 {
 			t.Fatalf("%q=%q is %+v", name, value, s)
 		}
 	})

@@ -28,10 +28,12 @@ type Settings struct {
 	RetentionBytes      int64         // or Unlimited
 	DeleteRetentionTime time.Duration
 	MinCompactionLag    time.Duration
-	TimestampType       string // TimestampCreate | TimestampAppend
-	Compression         string // producer | none | gzip | snappy | lz4 | zstd
-	MaxBatchBytes       int
-	KeyIndex            bool
+	// MinDirtyRatio is the uncompacted part of all bytes above which a partition is compacted.
+	MinDirtyRatio float64
+	TimestampType string // TimestampCreate | TimestampAppend
+	Compression   string // producer | none | gzip | snappy | lz4 | zstd
+	MaxBatchBytes int
+	KeyIndex      bool
 }
 
 // Codec is the compression of records that the broker encodes itself.
@@ -64,9 +66,9 @@ type Setting struct {
 	Default string
 	// DefaultCompacted is the default for topics with compaction, if it differs.
 	DefaultCompacted string
-	Choices          []string // allowed values; nil: a size or a time
-	Unit             string   // UnitBytes, UnitTime or ""
-	Min, Max         string   // bounds of a size or a time; "": none
+	Choices          []string // allowed values; nil: a number with a unit
+	Unit             string   // UnitBytes, UnitTime, UnitRatio or ""
+	Min, Max         string   // bounds of a number; "": none
 	Unlimited        bool     // also accepts unlimited
 	Meaning          string   // one sentence
 
@@ -74,10 +76,12 @@ type Setting struct {
 	parse func(s *Settings, v string) (canonical string, err error)
 }
 
-// The units of settings. A size may have a suffix like MiB. A time has suffixes, such as 90s or 7d.
+// The units of settings. A size may have a suffix like MiB. A time has suffixes, such as 90s or 7d. A
+// ratio is a decimal number.
 const (
 	UnitBytes = "bytes"
 	UnitTime  = "time"
+	UnitRatio = "ratio"
 )
 
 var settings = []Setting{
@@ -101,6 +105,10 @@ var settings = []Setting{
 		Name: "min-compaction-lag", Default: "0s", Min: "0s",
 		Meaning: "compact: minimum age of records that are compacted",
 	}, func(s *Settings) *time.Duration { return &s.MinCompactionLag }),
+	{
+		Name: "min-cleanable-dirty-ratio", Default: "0.5", Unit: UnitRatio, Min: "0", Max: "1", parse: dirtyRatio,
+		Meaning: "compact: a partition is compacted when more than this part of its bytes is new; 0.5 keeps up to twice the data of a compacted one",
+	},
 	{
 		Name: "timestamp-type", Default: TimestampCreate, Choices: []string{TimestampCreate, TimestampAppend}, parse: timestampType,
 		Meaning: "producer's timestamp, or append time of the broker; create and append for short",
@@ -239,6 +247,15 @@ func keyIndex(s *Settings, v string) (string, error) {
 	}
 	s.KeyIndex = b
 	return strconv.FormatBool(b), nil
+}
+
+func dirtyRatio(s *Settings, v string) (string, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(n >= 0 && n <= 1) { // also not NaN
+		return "", fmt.Errorf("%q is not a number from 0 to 1", v)
+	}
+	s.MinDirtyRatio = n + 0 // not -0
+	return strconv.FormatFloat(s.MinDirtyRatio, 'g', -1, 64), nil
 }
 
 var bytesPattern = regexp.MustCompile(`^([0-9]{1,19})\s?(B|KiB|MiB|GiB|TiB)?$`)

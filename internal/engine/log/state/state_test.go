@@ -211,11 +211,11 @@ func TestRecordsOfANewerVersionAreRefused(t *testing.T) {
 func TestCheckSettings(t *testing.T) {
 	good, err := state.CheckSettings(map[string]string{
 		"retention-time": "7d", "retention-bytes": "1GiB", "max-batch-bytes": "2MiB", "cleanup-policy": "compact", "key-index": "0",
-		"min-compaction-lag": "1d12h", "timestamp-type": "LogAppendTime",
+		"min-compaction-lag": "1d12h", "timestamp-type": "LogAppendTime", "min-cleanable-dirty-ratio": "0.250",
 	})
 	want := map[string]string{
 		"retention-time": "168h0m0s", "retention-bytes": "1073741824", "max-batch-bytes": "2097152", "cleanup-policy": "compact",
-		"key-index": "false", "min-compaction-lag": "36h0m0s", "timestamp-type": "LogAppendTime",
+		"key-index": "false", "min-compaction-lag": "36h0m0s", "timestamp-type": "LogAppendTime", "min-cleanable-dirty-ratio": "0.25",
 	}
 	if err != nil || !maps.Equal(good, want) {
 		t.Fatalf("%v, %v", good, err)
@@ -225,10 +225,10 @@ func TestCheckSettings(t *testing.T) {
 		t.Fatalf("canonical form is not stable: %v, %v", again, err)
 	}
 	s := state.Resolve(good)
-	if s.RetentionTime != 7*24*time.Hour || s.RetentionBytes != 1<<30 || s.KeyIndex || s.MaxBatchBytes != 2<<20 {
+	if s.RetentionTime != 7*24*time.Hour || s.RetentionBytes != 1<<30 || s.KeyIndex || s.MaxBatchBytes != 2<<20 || s.MinDirtyRatio != 0.25 {
 		t.Fatalf("%+v", s)
 	}
-	if d := state.Resolve(nil); d.RetentionTime != state.Unlimited || d.MaxBatchBytes != 1_048_588 || d.KeyIndex {
+	if d := state.Resolve(nil); d.RetentionTime != state.Unlimited || d.MaxBatchBytes != 1_048_588 || d.KeyIndex || d.MinDirtyRatio != 0.5 {
 		t.Fatalf("%+v", d)
 	}
 }

@@ -28,6 +28,7 @@ export function faultOf(error: Problem | undefined, name: string): string | unde
 function range(s: Setting): string {
   const unlimited = s.unlimited ? ", or unlimited" : "", most = s.max ? ` to ${s.max}` : " or more";
   if (s.unit === "bytes") return `A size such as 16MiB: ${s.min}${most} bytes${unlimited}.`;
+  if (s.unit === "ratio") return `A number from ${s.min} to ${s.max}.`;
   return s.unit === "time" ? `A time such as 90s, 12h or 7d: ${s.min}${most}${unlimited}.` : "";
 }
 
@@ -38,6 +39,7 @@ function wrong(s: Setting, text: string): string | undefined {
   const v = text.trim();
   if (s.unlimited && /^(unlimited|-1)$/.test(v)) return undefined;
   if (s.unit === "time") return span(v);
+  if (s.unit === "ratio") return v && !(+v >= Number(s.min) && +v <= Number(s.max)) ? `"${v}" is not a number from ${s.min} to ${s.max}` : undefined;
   const n = s.unit === "bytes" ? size(v) : undefined;
   return s.unit !== "bytes" ? undefined : n === undefined ? `"${v}" is not a number of bytes like 1048576 or 16MiB` : whole(String(n), BigInt(s.min ?? 0), BigInt(s.max ?? 2n ** 63n - 1n)) && `${v} is not between ${s.min ?? 0} and ${s.max ?? 2n ** 63n - 1n} bytes`;
 }
@@ -54,7 +56,7 @@ export function Fields({ settings, values, onValue, error }: { settings: readonl
 }
 
 /** deleting are settings that delete records when they change. */
-const deleting = ["cleanup-policy", "retention-time", "retention-bytes", "delete-retention-time", "min-compaction-lag"];
+const deleting = ["cleanup-policy", "retention-time", "retention-bytes", "delete-retention-time", "min-compaction-lag", "min-cleanable-dirty-ratio"];
 
 export function Settings({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const table = useLoad(getSettings, []);
