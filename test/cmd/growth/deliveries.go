@@ -29,8 +29,8 @@ func (o *options) deliveryRows() (rows []row) {
 	return rows
 }
 
-// deliveries are messages of triggers to a receiver that answers after a delay. concurrency is that of
-// the triggers; 0: the broker's choice.
+// deliveries are messages of triggers to a receiver that answers after a delay. concurrency is that
+// of the triggers; 0: the broker's choice.
 type deliveries struct {
 	load
 	delay       time.Duration
@@ -57,8 +57,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.got.Add(1)
 }
 
-// deliveries measures deliveries of firings that are all recorded, after the broker has adapted to the
-// receiver.
+// deliveries measures deliveries of firings that are all recorded, after the broker has adapted to
+// the receiver.
 func (o *options) deliveries(ctx context.Context, b *broker, to *result, d deliveries) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

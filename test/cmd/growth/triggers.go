@@ -44,8 +44,9 @@ func (l *load) event(i int) string {
 	return fmt.Sprintf(`{"event":"e%d","entity_id":"user-%08x"}`, i%(l.triggers/l.mention), uint32(i)*2_654_435_761)
 }
 
-// events measures what triggers cost that wait for an event which does not come. The cost of the
-// same events in a topic without triggers is subtracted. Both topics have no key index.
+// events measures the cost of triggers that wait for events which do not come, another one for each
+// trigger. The cost of the same events in a topic without triggers is subtracted. Both topics have
+// no key index.
 func (o *options) events(ctx context.Context, b *broker, to *result, l load) error {
 	for _, topic := range []string{"plain", "events"} {
 		err := b.must(ctx, call{method: http.MethodPut, path: "/topic?topic-name=" + topic, body: `{"settings":{"timestamp-type":"append"}}`})
@@ -59,8 +60,7 @@ func (o *options) events(ctx context.Context, b *broker, to *result, l load) err
 	}
 	plain := b.cpu() - cpu
 	err := each(l.triggers, 4, func(i int) error {
-		name := i / l.mention
-		return b.putTrigger(ctx, fmt.Sprint("t", i), fmt.Sprintf("e%d THEN (NOT x%d WITHIN %d days)", name, name, 7+i), "")
+		return b.putTrigger(ctx, fmt.Sprint("t", i), fmt.Sprintf("e%d THEN (NOT x%d WITHIN %d days)", i/l.mention, i, 7+i), "")
 	})
 	if err != nil {
 		return err
@@ -118,7 +118,8 @@ func (l *load) call(topic string, from, to int) call {
 	return call{method: http.MethodPost, path: "/event?topic-name=" + topic, body: body.String(), header: []string{"Content-Type", api.NDJSON}}
 }
 
-// caughtUp waits until all triggers have read n events, or for the bound, and returns how many they have.
+// caughtUp waits until all triggers have read n events, or for the bound, and returns how many they
+// have.
 func (o *options) caughtUp(ctx context.Context, b *broker, n int) int {
 	var read, lag int
 	o.until(ctx, func() bool {
