@@ -294,6 +294,11 @@ func Steady(seed uint64, perSecond float64, bytes int64) Traffic {
 	}
 }
 
+// Even is arrivals at equal distances, of which a fixed wait saves no object below a rate.
+func Even(perSecond float64, bytes int64) Traffic {
+	return func() (time.Duration, int64) { return time.Duration(float64(time.Second) / perSecond), bytes }
+}
+
 // Bursts has bursts of n arrivals, evenly in a length, at random times that are a mean distance apart.
 func Bursts(seed uint64, every, length time.Duration, n int) Traffic {
 	r := rand.New(rand.NewPCG(seed, 2))

@@ -36,11 +36,15 @@ func Table(length, put time.Duration, rates []float64, done func(Row)) {
 			of   func() Traffic
 		}{
 			{"steady", func() Traffic { return Steady(1, rate, 500) }},
+			{"evenly spaced", func() Traffic { return Even(rate, 500) }},
 			{"bursts of 0.1 s", func() Traffic { return shortBursts(rate, 100*time.Millisecond, 20) }},
 			{"bursts of 5 s", func() Traffic { return shortBursts(rate, 5*time.Second, 50) }},
 			{"a minute each hour", func() Traffic { return Bursts(1, time.Hour, time.Minute, int(min(3600*rate, 60*fine))) }},
 		}
 		for _, s := range shapes {
+			if s.name == "evenly spaced" && rate > 10 {
+				continue // as steady: every object has several records
+			}
 			bill := func(l *cost.Limit) (float64, time.Duration) {
 				r := Run(Options{Begin: begin, Length: length, Traffic: s.of(), Limit: l, Put: put})
 				return r.Puts * prices.Put / 1e6 * float64(month) / float64(length), r.Percentile(0.5)
