@@ -55,15 +55,17 @@ func (x *Encoder) Add(e *RunEntry) {
 }
 
 // Seal completes the block that will be stored under id and returns it.
-func (x *Encoder) Seal(id int64) []byte {
-	x.buf = binary.LittleEndian.AppendUint32(x.buf, blockSum(id, x.buf))
+func (x *Encoder) Seal(id int64, nonce uint32) []byte {
+	x.buf = binary.LittleEndian.AppendUint32(x.buf, blockSum(id, nonce, x.buf))
 	return x.buf
 }
 
-// blockSum covers the ID of a block, so that a block stored under the ID of another is detected.
-func blockSum(id int64, b []byte) uint32 {
-	var name [8]byte
+// blockSum covers the ID of a block, so that a block stored under the ID of another is detected. It
+// covers the nonce of the run, because a file that lost its newest state uses the IDs of runs again.
+func blockSum(id int64, nonce uint32, b []byte) uint32 {
+	var name [12]byte
 	binary.LittleEndian.PutUint64(name[:], uint64(id))
+	binary.LittleEndian.PutUint32(name[8:], nonce)
 	return crc32.Update(crc32.Checksum(name[:], castagnoliOfRuns), castagnoliOfRuns, b)
 }
 
@@ -77,75 +79,131 @@ func sharedPrefix(a, b []byte) int {
 	return n
 }
 
-// Decode returns the entries of the block stored under id, or localdb.ErrDamaged. They do not alias
-// b.
-func Decode(id int64, b []byte) ([]RunEntry, error) {
-	if len(b) < crcSize {
-		return nil, localdb.Damaged("block %d has only %d bytes", id, len(b))
+// block is a checked block.
+type block struct {
+	body    []byte // without the checksum
+	entries int    // at least one
+	keys    int    // total length of the keys
+}
+
+// Check checks the block stored under id, to which the result refers. Error: localdb.ErrDamaged.
+func Check(id int64, nonce uint32, b []byte) (x block, err error) {
+	if len(b) <= crcSize {
+		return x, localdb.Damaged("block %d has only %d bytes", id, len(b))
 	}
-	body := b[:len(b)-crcSize]
-	if binary.LittleEndian.Uint32(b[len(body):]) != blockSum(id, body) {
-		return nil, localdb.Damaged("wrong checksum of block %d", id)
+	x.body = b[:len(b)-crcSize]
+	if binary.LittleEndian.Uint32(b[len(x.body):]) != blockSum(id, nonce, x.body) {
+		return x, localdb.Damaged("wrong checksum of block %d", id)
 	}
-	d := decoder{b: body}
-	list := make([]RunEntry, 0, len(body)/16+1)
-	var last RunEntry
-	for len(d.b) > 0 {
-		e := d.entry(&last)
-		if d.bad || len(list) > 0 && Compare(&last, &e) >= 0 {
-			return nil, localdb.Damaged("invalid entry %d of block %d", len(list), id)
+	d := decoder{b: x.body}
+	for ; d.next(); x.entries++ {
+		if x.entries > 0 && Compare(&d.last, &d.e) >= 0 {
+			return x, localdb.Damaged("entry %d of block %d is out of order", x.entries, id)
+		}
+		if !d.same {
+			x.keys += len(d.e.Key)
+		}
+	}
+	if d.bad {
+		return x, localdb.Damaged("invalid entry %d of block %d", x.entries, id)
+	}
+	return x, nil
+}
+
+// Decode checks the block stored under id and returns its entries, which do not alias b.
+func Decode(id int64, nonce uint32, b []byte) ([]RunEntry, error) {
+	x, err := Check(id, nonce, b)
+	if err != nil {
+		return nil, err
+	}
+	return x.decode(), nil
+}
+
+// decode returns the entries, which do not alias the block.
+func (x *block) decode() []RunEntry {
+	list, arena := make([]RunEntry, 0, x.entries), make([]byte, 0, x.keys)
+	for d := (decoder{b: x.body}); d.next(); {
+		e := d.e
+		if d.same {
+			e.Key = list[len(list)-1].Key
+		} else {
+			from := len(arena)
+			arena = append(arena, e.Key...)
+			e.Key = arena[from:len(arena):len(arena)]
 		}
 		list = append(list, e)
-		last = e
 	}
-	return list, nil
+	return list
 }
 
-// decoder reads the fields of a block; once bad is set it returns zeros.
-type decoder struct {
-	b     []byte
-	arena []byte // memory of the keys
-	bad   bool
-}
-
-func (d *decoder) entry(last *RunEntry) RunEntry {
-	flags := d.b[0]
-	d.b = d.b[1:]
-	e := RunEntry{Flags: flags &^ sameFlag}
-	if flags&sameFlag != 0 {
-		e.Topic, e.Part, e.Key = last.Topic, last.Part, last.Key
-		e.Offset = last.Offset + int64(d.uvarint())
-	} else {
-		topic, part := d.uvarint(), d.uvarint()
-		e.Topic, e.Part = uint32(topic), uint32(part)
-		d.bad = d.bad || topic>>32 != 0 || part>>32 != 0
-		e.Key = d.key(last.Key)
-		e.Offset = int64(d.uvarint())
+// before returns the last entry before e, or nil.
+func (x *block) before(e *RunEntry) *RunEntry {
+	d := decoder{b: x.body}
+	n := 0
+	for ; d.next(); n++ {
+		if Compare(&d.e, e) >= 0 {
+			d.e = d.last
+			break
+		}
 	}
-	t, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad = true
-		return e
-	}
-	d.b = d.b[n:]
-	e.Time = last.Time + t
-	return e
-}
-
-// key reads a key that shares a prefix with the previous one.
-func (d *decoder) key(last []byte) []byte {
-	shared, rest := d.uvarint(), d.uvarint()
-	if d.bad || shared > uint64(len(last)) || rest > uint64(len(d.b)) {
-		d.bad = true
+	if n == 0 {
 		return nil
 	}
-	if n := int(shared + rest); d.arena == nil || cap(d.arena)-len(d.arena) < n {
-		d.arena = make([]byte, 0, max(n, 2*len(d.b)))
+	found := d.e
+	found.Key = bytes.Clone(found.Key)
+	return &found
+}
+
+// decoder reads the entries of a block one by one.
+type decoder struct {
+	b       []byte
+	e, last RunEntry // the current entry and the one before; the next call reuses the memory of last
+	same    bool     // both have the same topic, key and partition
+	bad     bool
+	spare   []byte // memory for a key
+}
+
+// next goes to the next entry. It returns false at the end, and then bad says that the block is
+// invalid.
+func (d *decoder) next() bool {
+	if len(d.b) == 0 {
+		return false
 	}
-	from := len(d.arena)
-	d.arena = append(append(d.arena, last[:shared]...), d.b[:rest]...)
+	d.last = d.e
+	flags := d.b[0]
+	d.b = d.b[1:]
+	d.e.Flags, d.same = flags&^sameFlag, flags&sameFlag != 0
+	if d.same {
+		d.e.Offset += int64(d.uvarint())
+	} else {
+		topic, part := d.uvarint(), d.uvarint()
+		d.e.Topic, d.e.Part = uint32(topic), uint32(part)
+		d.bad = d.bad || topic>>32 != 0 || part>>32 != 0
+		d.key()
+		d.e.Offset = int64(d.uvarint())
+	}
+	t, n := binary.Varint(d.b)
+	if n <= 0 || d.bad {
+		d.bad, d.b = true, nil
+		return false
+	}
+	d.b = d.b[n:]
+	d.e.Time += t
+	return true
+}
+
+// key reads a key that shares a prefix with the previous one. That one stays, because the last entry
+// has it.
+func (d *decoder) key() {
+	shared, rest := d.uvarint(), d.uvarint()
+	last := d.e.Key
+	if d.bad || shared > uint64(len(last)) || rest > uint64(len(d.b)) {
+		d.bad = true
+		return
+	}
+	d.e.Key = append(append(d.spare[:0], last[:shared]...), d.b[:rest]...)
+	d.spare = last
 	d.b = d.b[rest:]
-	return d.arena[from:len(d.arena):len(d.arena)]
 }
 
 func (d *decoder) uvarint() uint64 {

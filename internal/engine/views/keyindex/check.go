@@ -7,7 +7,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// load reads the whole file and checks all of it, also the parts that SQLite does not check.
+// load reads and checks the file, also what SQLite does not check, except the blocks of runs: these
+// are checked whenever they are read.
 func (f *file) load(ctx context.Context, cluster record.ID) error {
 	for _, step := range []func(context.Context) error{
 		f.loadManifest, f.loadPositions, f.loadJournal, f.loadRuns, f.findDead,
@@ -67,7 +68,7 @@ func (f *file) loadJournal(ctx context.Context) error {
 		if err := scan(&sequence, &data); err != nil {
 			return localdb.Damaged("journal: %v", err)
 		}
-		list, err := Decode(journalID(sequence), data)
+		list, err := Decode(journalID(sequence), 0, data)
 		if err != nil {
 			return err
 		}
@@ -96,15 +97,9 @@ func (f *file) loadRuns(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Check(); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		f.runs = append(f.runs, r)
 	}
-	return nil
+	return ctx.Err()
 }
 
 // findDead finds blocks of runs that are not in the manifest: leftovers of interrupted merges.
@@ -116,10 +111,13 @@ func (f *file) findDead(ctx context.Context) error {
 	for from := int64(0); ; {
 		var id int64
 		err := f.W.Query(ctx, func(scan func(...any) error) error { return scan(&id) }, "SELECT coalesce(min(id), -1) FROM blocks WHERE id >= ?", from)
-		if err != nil || id < 0 {
+		if err != nil || id == -1 {
 			return err
 		}
 		number := RunOf(id)
+		if id < from || number >= f.man.NextRun {
+			return localdb.Damaged("block %d, at or after %d, is of no run below %d", id, from, f.man.NextRun)
+		}
 		if !listed[number] {
 			f.dead = append(f.dead, deadRun(number))
 		}

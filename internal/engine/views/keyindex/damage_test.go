@@ -171,7 +171,7 @@ func TestForeignFiles(t *testing.T) {
 	must.NoError(t, os.WriteFile(v.path, b, 0o600))
 	v = open(t, v.path, other)
 	v.caughtUp(other)
-	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "version 2") {
+	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "version 3") {
 		t.Errorf("file of another version: %s, rebuilt %d times: %s", got, v.rebuilds(), v.log.String())
 	}
 }

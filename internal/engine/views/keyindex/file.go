@@ -6,13 +6,14 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
 )
 
 const (
 	// schemaVersion is the version of FORMAT.md. A file of another version is rebuilt.
-	schemaVersion = 1
+	schemaVersion = 2
 	// applicationID marks the file as a key index: "sebv".
 	applicationID = 0x73656276
 )
@@ -47,7 +48,7 @@ func openFile(ctx context.Context, o *Options) (*file, error) {
 	man := manifest{Cluster: o.Log.Cluster().String()}
 	opt := localdb.Options{
 		Path: o.Path, Format: format, First: "INSERT INTO manifest VALUES (1, ?)", Args: []any{man.encode()},
-		CacheBytes: o.CacheBytes, Synchronous: o.sizes.synchronous,
+		CacheBytes: o.CacheBytes / 2, SkipPages: true, Synchronous: o.sizes.synchronous,
 	}
 	if o.sizes.pagesMax > 0 {
 		opt.Pragmas = []string{"max_page_count(" + strconv.Itoa(o.sizes.pagesMax) + ")"}
@@ -57,7 +58,7 @@ func openFile(ctx context.Context, o *Options) (*file, error) {
 		return nil, err
 	}
 	f := &file{File: db, positions: map[partKey]position{}}
-	f.blocks = NewStore(f.block)
+	f.blocks = NewStore(f.read, o.CacheBytes/2)
 	if err := f.load(ctx, o.Log.Cluster()); err != nil {
 		return nil, errors.Join(localdb.Classify(err), f.Close())
 	}
@@ -83,22 +84,34 @@ func (f *file) run(info Info) (*run, error) {
 	return &run{Run: r}, nil
 }
 
-// block reads a block; it may be called concurrently.
-func (f *file) block(id int64) (list []RunEntry, err error) {
-	found := false
-	err = f.R.Query(context.Background(), func(scan func(...any) error) error {
+// blocksRead is the number of blocks that one query reads.
+const blocksRead = 8
+
+var readBlocks = "SELECT id, data FROM blocks WHERE id IN (?" + strings.Repeat(", ?", blocksRead-1) + ")"
+
+// read is the Reader of the file.
+func (f *file) read(ids []int64, block func(id int64, data []byte) error) error {
+	row := func(scan func(...any) error) error {
+		var id int64
 		var data sql.RawBytes
-		if err := scan(&data); err != nil {
+		if err := scan(&id, &data); err != nil {
 			return err
 		}
-		found = true
-		list, err = Decode(id, data)
-		return err
-	}, "SELECT data FROM blocks WHERE id = ?", id)
-	if err == nil && !found {
-		err = localdb.Damaged("block %d is missing", id)
+		return block(id, data)
 	}
-	return list, err
+	if len(ids) == 1 {
+		return f.R.Query(context.Background(), row, "SELECT id, data FROM blocks WHERE id = ?", ids[0])
+	}
+	for some := range slices.Chunk(ids, blocksRead) {
+		args := slices.Repeat([]any{int64(-1)}, blocksRead) // no block
+		for i, id := range some {
+			args[i] = id
+		}
+		if err := f.R.Query(context.Background(), row, readBlocks, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // update runs change in a transaction, which also writes the manifest as change has left it.

@@ -305,7 +305,7 @@ type testView struct {
 // small sizes make many runs and merges of few records.
 var small = sizes{
 	batchEntries: 200, batchBytes: 10 << 10, recentEntries: 500, recentBytes: 20 << 10, mergeSlice: 100, sweepBlocks: 2,
-	unusedEvery: time.Millisecond, unusedMin: 1000, synchronous: "OFF",
+	unusedEvery: time.Millisecond, unusedMin: 1000, rebuildWait: time.Minute, synchronous: "OFF",
 	retry: pause.Growth{Min: time.Millisecond, Max: 10 * time.Millisecond},
 }
 
@@ -322,7 +322,7 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	v := &testView{t: t, path: path, set: metrics.NewSet(), log: &sebtest.Log{}}
 	cache := int64(0)
 	if s != nil {
-		cache = 8 << 10
+		cache = 256 << 10 // in memory, and of SQLite
 	}
 	v.View = must.Get(Open(t.Context(), Options{
 		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)), sizes: s, CacheBytes: cache,

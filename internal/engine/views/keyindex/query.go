@@ -59,13 +59,26 @@ func (q *lookup) get(key []byte, part int) (*RunEntry, error) {
 		}
 		n = Newest{*e}
 	} else {
-		for _, s := range q.sources {
-			if err := n.Collect(&Cursor{Source: s}, q.topic, key); err != nil {
-				return nil, err
-			}
+		var err error
+		if n, err = q.collect(key); err != nil {
+			return nil, err
 		}
 	}
 	return q.newestOf(n), nil
+}
+
+// collect finds the newest entry of a key in each partition.
+func (q *lookup) collect(key []byte) (n Newest, err error) {
+	behind := Highest(q.topic, key, math.MaxUint32)
+	if err := prefetch(q.sources, &behind); err != nil {
+		return nil, err
+	}
+	for _, s := range q.sources {
+		if err := n.Collect(s, q.topic, key); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
 }
 
 // newestIn finds the newest entry of a key in a partition. A Gone entry may lie in a newer source
@@ -73,12 +86,18 @@ func (q *lookup) get(key []byte, part int) (*RunEntry, error) {
 // first one that is found ends the search.
 func (q *lookup) newestIn(key []byte, part uint32) (best *RunEntry, err error) {
 	behind := Highest(q.topic, key, part)
-	for _, s := range slices.Backward(q.sources) {
-		c := Cursor{Source: s}
-		if err := c.SeekBefore(&behind); err != nil {
+	fetched := false
+	for i, s := range slices.Backward(q.sources) {
+		if _, ok := s.(*Run); ok && !fetched {
+			fetched = true
+			if err := prefetch(q.sources[:i+1], &behind); err != nil {
+				return nil, err
+			}
+		}
+		e, err := s.before(&behind)
+		if err != nil {
 			return nil, err
 		}
-		e := c.At()
 		if e == nil || !SamePart(e, &behind) {
 			continue
 		}
@@ -123,11 +142,9 @@ func (q *lookup) list(l *ListQuery) ([]Entry, error) {
 
 // partitionsOf lists the partitions with entries of a key, visible or not.
 func (q *lookup) partitionsOf(key []byte) ([]uint32, error) {
-	var n Newest
-	for _, s := range q.sources {
-		if err := n.Collect(&Cursor{Source: s}, q.topic, key); err != nil {
-			return nil, err
-		}
+	n, err := q.collect(key)
+	if err != nil {
+		return nil, err
 	}
 	parts := make([]uint32, len(n))
 	for i := range n {

@@ -1,12 +1,16 @@
 package keyindex
 
 import (
+	"bytes"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/sebbroker/seb/internal/engine/views"
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
@@ -238,59 +242,145 @@ func IDs(run int64) (first, end int64) { return run << runShift, (run + 1) << ru
 // RunOf is the number of the run of a block.
 func RunOf(id int64) int64 { return id >> runShift }
 
-const (
-	// nodesMax is the number of index blocks kept in memory, of about 10 KiB each.
-	nodesMax = 512
-	// nodeKeys is the total length of first and last key from which a block is too large to be
-	// kept.
-	nodeKeys = 1 << 10
-)
-
-// Store reads blocks and caches index blocks. It may be used concurrently.
+// Store reads and checks blocks, and caches those of queries. It may be used concurrently.
 type Store struct {
-	// read returns the entries of a block (Decode).
-	read func(id int64) ([]RunEntry, error)
+	read Reader
+	max  int64 // bound of bytes
 
-	mu    sync.Mutex // guards nodes
-	nodes map[int64][]RunEntry
+	mu     sync.Mutex // guards the fields below
+	blocks map[int64]*list.Element
+	recent list.List // of *cached, the last used one first
+	bytes  int64
 }
 
-// NewStore returns a store that gets its blocks from read, which may be called concurrently.
-func NewStore(read func(id int64) ([]RunEntry, error)) *Store {
-	return &Store{read: read, nodes: map[int64][]RunEntry{}}
+// Reader calls block for each of the blocks with these IDs that exists. It is called concurrently.
+// data is valid until block returns.
+type Reader func(ids []int64, block func(id int64, data []byte) error) error
+
+// cached is a checked block in memory: data as bytes, and an index block decoded.
+type cached struct {
+	id      int64
+	data    block
+	entries []RunEntry
+	bytes   int64
 }
 
-// node returns an index block; recently read ones are in memory.
-func (s *Store) node(id int64) ([]RunEntry, error) {
-	s.mu.Lock()
-	list := s.nodes[id]
-	s.mu.Unlock()
-	if list != nil {
-		return list, nil
+// cacheShare bounds a block in the cache, in parts of it: longer ones are read each time.
+const cacheShare = 8
+
+// NewStore returns a store that caches blocks of up to cacheBytes.
+func NewStore(read Reader, cacheBytes int64) *Store {
+	return &Store{read: read, max: cacheBytes, blocks: map[int64]*list.Element{}}
+}
+
+// place is a block of a run.
+type place struct {
+	run    *Run
+	level  int
+	number int
+}
+
+func (p *place) id() int64 { return blockID(p.run.ID, p.level, p.number) }
+
+// block returns a block from the cache or the reader.
+func (s *Store) block(p place) (*cached, error) {
+	if c := s.find(p.id()); c != nil {
+		return c, nil
 	}
-	list, err := s.read(id)
-	if err != nil || len(list) == 0 || len(list[0].Key)+len(list[len(list)-1].Key) > nodeKeys {
-		return list, err
+	found, err := s.fetch([]place{p})
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// fetch reads blocks and adds them to the cache. It reads them together, because a query of SQLite
+// costs more than a block.
+func (s *Store) fetch(places []place) ([]*cached, error) {
+	found := make([]*cached, len(places))
+	err := s.load(places, func(i int, data []byte) (err error) {
+		p := &places[i]
+		c := &cached{id: p.id()}
+		if p.level > 0 {
+			c.entries, err = Decode(c.id, p.run.Nonce, data)
+		} else if c.data, err = Check(c.id, p.run.Nonce, data); err == nil {
+			c.data.body = bytes.Clone(c.data.body)
+		}
+		found[i] = c
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range found {
+		s.add(c)
+	}
+	return found, nil
+}
+
+// load reads blocks and calls block for each.
+func (s *Store) load(places []place, block func(i int, data []byte) error) error {
+	ids := make([]int64, len(places))
+	for i := range places {
+		ids[i] = places[i].id()
+	}
+	missing := slices.Clone(ids)
+	err := s.read(ids, func(id int64, data []byte) (err error) {
+		i, j := slices.Index(ids, id), slices.Index(missing, id)
+		if j < 0 {
+			return localdb.Damaged("block %d was found twice, or instead of another", id)
+		}
+		missing = slices.Delete(missing, j, j+1)
+		return block(i, data)
+	})
+	if err == nil && len(missing) > 0 {
+		err = localdb.Damaged("block %d is missing", missing[0])
+	}
+	return err
+}
+
+// find returns a block in the cache, or nil.
+func (s *Store) find(id int64) *cached {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.blocks[id]
+	if e == nil {
+		return nil
+	}
+	s.recent.MoveToFront(e)
+	return e.Value.(*cached)
+}
+
+// add adds a block to the cache, and removes those that were not used for longest.
+func (s *Store) add(c *cached) {
+	c.bytes = int64(unsafe.Sizeof(*c)) + int64(len(c.data.body)) + int64(len(c.entries))*int64(unsafe.Sizeof(RunEntry{}))
+	for i := range c.entries {
+		c.bytes += int64(len(c.entries[i].Key))
+	}
+	if c.bytes > s.max/cacheShare {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for any := range s.nodes {
-		if len(s.nodes) < nodesMax {
-			break
-		}
-		delete(s.nodes, any)
+	if s.blocks[c.id] != nil {
+		return // of a concurrent query
 	}
-	s.nodes[id] = list
-	return list, nil
+	s.blocks[c.id] = s.recent.PushFront(c)
+	for s.bytes += c.bytes; s.bytes > s.max; {
+		old := s.recent.Remove(s.recent.Back()).(*cached)
+		delete(s.blocks, old.id)
+		s.bytes -= old.bytes
+	}
 }
 
 // Info describes a run.
 type Info struct {
-	ID      int64 `json:"id"`
-	Tier    int   `json:"tier"`   // number of merges of its entries; set by the caller
-	Height  int   `json:"height"` // levels of index
-	Blocks  int   `json:"blocks"` // data blocks
-	Entries int64 `json:"entries"`
+	ID      int64  `json:"id"`
+	Tier    int    `json:"tier"`   // number of merges of its entries; set by the caller
+	Height  int    `json:"height"` // levels of index
+	Blocks  int    `json:"blocks"` // data blocks
+	Entries int64  `json:"entries"`
+	Nonce   uint32 `json:"nonce"` // random, not 0; part of the checksums of its blocks
 }
 
 // Run is an immutable sorted list of entries in blocks of a store. It may be read concurrently.
@@ -302,72 +392,72 @@ type Run struct {
 // Run returns the run that info describes, without reading it, or localdb.ErrDamaged if info is
 // invalid.
 func (s *Store) Run(info Info) (*Run, error) {
-	if info.ID < 0 || info.Height < 0 || info.Height >= levelsMax || info.Blocks < 1 || info.Blocks > blocksMax {
-		return nil, localdb.Damaged("run %d has invalid height %d or %d blocks", info.ID, info.Height, info.Blocks)
+	if info.ID < 0 || info.Height < 0 || info.Height >= levelsMax || info.Blocks < 1 || info.Blocks > blocksMax || info.Nonce == 0 {
+		return nil, localdb.Damaged("run %d has invalid height %d, %d blocks or nonce %d", info.ID, info.Height, info.Blocks, info.Nonce)
 	}
 	return &Run{Info: info, store: s}, nil
 }
 
 func (r *Run) chunks() int { return r.Blocks }
 
-func (r *Run) chunk(number int) ([]RunEntry, error) { return r.store.read(blockID(r.ID, 0, number)) }
+// chunk decodes a block. It does not add it to the cache, which is for lookups.
+func (r *Run) chunk(number int) (entries []RunEntry, err error) {
+	p := place{r, 0, number}
+	if c := r.store.find(p.id()); c != nil {
+		return c.data.decode(), nil
+	}
+	err = r.store.load([]place{p}, func(_ int, data []byte) (err error) {
+		entries, err = Decode(p.id(), r.Nonce, data)
+		return err
+	})
+	return entries, err
+}
 
 func (r *Run) seek(e *RunEntry) (int, error) {
 	number := 0
 	for level := r.Height; level > 0; level-- {
-		node, err := r.store.node(blockID(r.ID, level, number))
+		c, err := r.store.block(place{r, level, number})
 		if err != nil {
 			return 0, err
 		}
-		i := sort.Search(len(node), func(i int) bool { return Compare(&node[i], e) > 0 })
-		number = int(node[max(0, i-1)].Time)
+		i := sort.Search(len(c.entries), func(i int) bool { return Compare(&c.entries[i], e) > 0 })
+		number = int(c.entries[max(0, i-1)].Time)
 	}
 	return number, nil
 }
 
-// Check reads a whole run and checks its order, its index and its description. Errors:
-// localdb.ErrDamaged, or the store's.
-func (r *Run) Check() error {
-	c := check{Run: r}
-	if err := c.visit(r.Height, 0, nil); err != nil {
-		return err
-	}
-	if c.entries != r.Entries || c.seen[0] != r.Blocks {
-		return localdb.Damaged("run %d has %d entries in %d blocks, want %d in %d", r.ID, c.entries, c.seen[0], r.Entries, r.Blocks)
-	}
-	return nil
-}
-
-// check visits a run in order.
-type check struct {
-	*Run
-	seen    [levelsMax]int // blocks of each level
-	entries int64
-	last    *RunEntry
-}
-
-// visit checks a block and those below it; fence is its entry in the level above.
-func (c *check) visit(level, number int, fence *RunEntry) error {
-	list, err := c.store.read(blockID(c.ID, level, number))
-	if err != nil {
-		return err
-	}
-	if number != c.seen[level] || len(list) == 0 || fence != nil && Compare(fence, &list[0]) > 0 {
-		return localdb.Damaged("block %d of level %d of run %d is misplaced", number, level, c.ID)
-	}
-	c.seen[level]++
-	for i := range list {
-		if c.last != nil && Compare(c.last, &list[i]) >= 0 {
-			return localdb.Damaged("block %d of level %d of run %d is out of order", number, level, c.ID)
+func (r *Run) before(e *RunEntry) (*RunEntry, error) {
+	number, err := r.seek(e)
+	for ; err == nil && number >= 0; number-- {
+		var c *cached
+		if c, err = r.store.block(place{r, 0, number}); err == nil {
+			if found := c.data.before(e); found != nil {
+				return found, nil
+			}
 		}
-		if level == 0 {
-			c.last = &list[i]
-			c.entries++
+	}
+	return nil, err
+}
+
+// prefetch caches the blocks in which e is or would be, those of all runs together.
+func prefetch(sources []Source, e *RunEntry) error {
+	var places []place
+	for _, s := range sources {
+		r, ok := s.(*Run)
+		if !ok {
 			continue
 		}
-		if err := c.visit(level-1, int(list[i].Time), &list[i]); err != nil {
+		number, err := r.seek(e)
+		if err != nil {
 			return err
 		}
+		if p := (place{r, 0, number}); r.store.find(p.id()) == nil {
+			places = append(places, p)
+		}
 	}
-	return nil
+	if len(places) < 2 {
+		return nil
+	}
+	_, err := places[0].run.store.fetch(places)
+	return err
 }

@@ -2,14 +2,17 @@ package keyindex
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/engine/views"
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -26,12 +29,15 @@ func (b blocks) put(id int64, data []byte) error {
 	return nil
 }
 
-func (b blocks) read(id int64) ([]RunEntry, error) {
-	data, there := b[id]
-	if !there {
-		return nil, localdb.Damaged("no block %d", id)
+func (b blocks) read(ids []int64, block func(id int64, data []byte) error) error {
+	for _, id := range ids {
+		if data, there := b[id]; there {
+			if err := block(id, data); err != nil {
+				return err
+			}
+		}
 	}
-	return Decode(id, data)
+	return nil
 }
 
 // entries draws sorted entries of few topics and partitions. Keys share prefixes, some are very
@@ -82,7 +88,7 @@ func keyrunWritten(t testing.TB, id int64, list []RunEntry) (blocks, *Run) {
 	if err != nil || info.ID != id || w.ID() != id || info.Entries != int64(len(list)) {
 		t.Fatalf("%+v of %d entries: %v", info, len(list), err)
 	}
-	run := must.Get(NewStore(b.read).Run(info))(t)
+	run := must.Get(NewStore(b.read, 200<<10).Run(info))(t) // some of the blocks
 	return b, run
 }
 
@@ -101,7 +107,6 @@ func TestRunsReadAsTheyWereWritten(t *testing.T) {
 	for _, n := range []int{1, 2, 10, 200, 5000, 60_000} {
 		list := entries(r, n)
 		b, run := keyrunWritten(t, int64(n), list)
-		must.NoErrorf(t, run.Check(), "%d entries", n)
 		first, end := IDs(int64(n))
 		for id := range b {
 			if id < first || id >= end || RunOf(id) != int64(n) {
@@ -140,7 +145,7 @@ func TestSeek(t *testing.T) {
 	r := keyrunSeeded(t)
 	list := entries(r, 20_000)
 	_, run := keyrunWritten(t, 1, list)
-	for name, s := range map[string]Source{"run": run, "reading": &Reading{Run: run}, "memory": Memory(list)} {
+	for name, s := range map[string]Source{"run": run, "memory": Memory(list)} {
 		c := Cursor{Source: s}
 		for range sebtest.Runs(2000, 200) {
 			e := list[r.IntN(len(list))]
@@ -243,53 +248,111 @@ func takeKeys(t *testing.T, m Merged, all []RunEntry) {
 	}
 }
 
-// TestDamagedRuns checks that Check detects any difference from the written run.
-func TestDamagedRuns(t *testing.T) {
-	r := keyrunSeeded(t)
-	list := entries(r, 30_000)
-	whole, run := keyrunWritten(t, 1, list)
-	ids := []int64{}
-	for id := range whole {
-		ids = append(ids, id)
+// readers are the ways to read a run. Each reads all blocks of it.
+var readers = map[string]func(q *lookup, all []RunEntry) error{
+	"merge": func(q *lookup, all []RunEntry) error {
+		f := &file{runs: []*run{{Run: q.sources[0].(*Run)}}}
+		f.begin(f.runs, 1, rules{{1, 0}: {}})
+		m := f.merges[0]
+		m.w = NewWriter(100, blocks{}.put)
+		m.prune.out = m.w.Add
+		if err := m.src.Seek(&RunEntry{}); err != nil {
+			return err
+		}
+		info, err := m.step(len(all) + 1)
+		if err == nil && info.Entries != int64(len(all)) {
+			err = fmt.Errorf("merged %d entries, want %d", info.Entries, len(all))
+		}
+		return err
+	},
+	"lookup": func(q *lookup, all []RunEntry) error { return lookupAll(q, all, 0) },
+	"lookup in any partition": func(q *lookup, all []RunEntry) error {
+		q.parts = make([]views.Partition, 2)
+		return lookupAll(q, all, -1)
+	},
+	"list": func(q *lookup, all []RunEntry) error {
+		list, err := q.list(&ListQuery{Limit: len(all)})
+		if err == nil && len(list) != len(all) {
+			err = fmt.Errorf("%d keys, want %d", len(list), len(all))
+		}
+		return err
+	},
+	"history": func(q *lookup, all []RunEntry) error {
+		for i := 0; i < len(all); i += 50 {
+			list, err := q.history(all[i].Key, &HistoryQuery{Partition: 0, Limit: 10})
+			if err != nil || len(list) != 1 {
+				return cmp.Or(err, fmt.Errorf("%d records of key %d", len(list), i))
+			}
+		}
+		return nil
+	},
+	"forget": func(q *lookup, all []RunEntry) error {
+		for i := 0; i < len(all); i += 50 {
+			if ok, err := q.exists(&all[i]); err != nil || !ok {
+				return cmp.Or(err, fmt.Errorf("key %d does not exist", i))
+			}
+		}
+		return nil
+	},
+}
+
+// lookupAll looks up a key of each block.
+func lookupAll(q *lookup, all []RunEntry, part int) error {
+	for i := 0; i < len(all); i += 50 {
+		e, err := q.get(all[i].Key, part)
+		if err == nil && (e == nil || e.Offset != all[i].Offset) {
+			err = fmt.Errorf("key %d is %+v", i, e)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	slices.Sort(ids)
+	return nil
+}
+
+// TestDamagedRuns damages each byte of each block of a run, and more. Each reader then finds the
+// damage, or reads what was written: a flipped bit of a block that it does not need is no error.
+func TestDamagedRuns(t *testing.T) {
+	var all []RunEntry
+	for i := range 600 {
+		all = append(all, RunEntry{Key: fmt.Appendf(nil, "k%04d", i*3), Topic: 1, Offset: int64(7 * i % 600), Time: int64(i)})
+	}
+	whole, good := keyrunWritten(t, 1, all)
+	twin, _ := keyrunWritten(t, 1, all) // the same run of a file that has lost the first one
+	ids := slices.Sorted(maps.Keys(whole))
 	verify := func(name string, change func(b blocks, info *Info)) {
 		t.Helper()
-		b, info := blocks{}, run.Info
-		for id, data := range whole {
-			b[id] = bytes.Clone(data)
-		}
+		b, info := maps.Clone(whole), good.Info
 		change(b, &info)
-		bad, err := NewStore(b.read).Run(info)
-		if err == nil {
-			err = bad.Check()
-		}
-		if !errors.Is(err, localdb.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for range sebtest.Runs(50, 5) {
-		id, other := ids[r.IntN(len(ids))], ids[r.IntN(len(ids))]
-		verify("a bit", func(b blocks, _ *Info) { b[id][r.IntN(len(b[id]))] ^= 1 << r.IntN(8) })
-		verify("a block less", func(b blocks, _ *Info) { delete(b, id) })
-		verify("a block cut off", func(b blocks, _ *Info) { b[id] = b[id][:r.IntN(len(b[id]))] })
-		if id != other {
-			verify("a block copied over another", func(b blocks, _ *Info) { b[id] = b[other] })
+		for reader, read := range readers {
+			bad, err := NewStore(b.read, 1<<20).Run(info)
+			if err == nil {
+				err = read(&lookup{sources: []Source{bad}, topic: 1, parts: make([]views.Partition, 1)}, all)
+			}
+			if !errors.Is(err, localdb.ErrDamaged) {
+				t.Errorf("%s: %s: %v", name, reader, err)
+			}
 		}
 	}
-	verify("an entry less", func(_ blocks, info *Info) { info.Entries-- })
-	verify("a block too many", func(_ blocks, info *Info) { info.Blocks++ })
+	for i, id := range ids {
+		name, data := fmt.Sprintf("block %d of %d", i, len(ids)), whole[id]
+		for at := 0; at < len(data); at += sebtest.Runs(1, 41) {
+			bad := bytes.Clone(data)
+			bad[at] ^= byte(1 << (at % 8))
+			verify(fmt.Sprint("byte ", at, " of ", name), func(b blocks, _ *Info) { b[id] = bad })
+			verify(fmt.Sprint(name, " with ", at, " bytes"), func(b blocks, _ *Info) { b[id] = data[:at] })
+		}
+		verify("without "+name, func(b blocks, _ *Info) { delete(b, id) })
+		verify("another one instead of "+name, func(b blocks, _ *Info) { b[id] = whole[ids[(i+1)%len(ids)]] })
+		verify("that of another run instead of "+name, func(b blocks, _ *Info) { b[id] = twin[id] })
+	}
 	verify("no blocks", func(_ blocks, info *Info) { info.Blocks = 0 })
+	verify("a block too many", func(_ blocks, info *Info) { info.Blocks = 1 << 25 })
 	verify("too high", func(_ blocks, info *Info) { info.Height = levelsMax })
 	verify("higher", func(_ blocks, info *Info) { info.Height++ })
-	verify("lower", func(_ blocks, info *Info) { info.Height-- })
+	verify("no nonce", func(_ blocks, info *Info) { info.Nonce = 0 })
+	verify("another nonce", func(_ blocks, info *Info) { info.Nonce++ })
 	verify("another run's", func(_ blocks, info *Info) { info.ID++ })
-	// Valid blocks in a wrong order.
-	a, b := list[:len(list)/2], list[len(list)/2:]
-	_, turned := keyrunWritten(t, 1, append(slices.Clone(b), a...))
-	if err := turned.Check(); !errors.Is(err, localdb.ErrDamaged) {
-		t.Errorf("out of order: %v", err)
-	}
 }
 
 func FuzzDecode(f *testing.F) {
@@ -308,7 +371,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		// Fuzzing does not find checksums.
 		x := Encoder{buf: bytes.Clone(body)}
-		list, err := Decode(7, x.Seal(7))
+		list, err := Decode(7, 1, x.Seal(7, 1))
 		if err != nil {
 			must.ErrorIs(t, err, localdb.ErrDamaged)
 			return
@@ -317,11 +380,14 @@ func FuzzDecode(f *testing.F) {
 		for i := range list {
 			again.Add(&list[i])
 		}
-		back, err := Decode(9, again.Seal(9))
+		if len(list) == 0 {
+			t.Fatal("a block without entries")
+		}
+		back, err := Decode(9, 1, again.Seal(9, 1))
 		if err != nil || !slices.EqualFunc(list, back, same) {
 			t.Fatalf("%d entries came back as %d: %v", len(list), len(back), err)
 		}
-		if _, err := Decode(8, x.buf); !errors.Is(err, localdb.ErrDamaged) {
+		if _, err := Decode(8, 1, x.buf); !errors.Is(err, localdb.ErrDamaged) {
 			t.Fatalf("under another id: %v", err)
 		}
 	})

@@ -46,9 +46,12 @@ func (v *View) publish(f *file, topics map[record.ID]uint32, p *progress) {
 	}
 	for _, k := range p.dropped {
 		delete(v.positions, k)
+		delete(v.reached, k)
 	}
 	for k, pos := range p.moved {
-		v.positions[k] = pos.next
+		if v.positions[k] = pos.next; pos.next >= v.reached[k] {
+			delete(v.reached, k)
+		}
 	}
 	close(v.moved)
 	v.moved = make(chan struct{})
@@ -75,6 +78,9 @@ func (v *View) retireLocked() {
 // withdrawLocked makes queries wait for another file.
 func (v *View) withdrawLocked() {
 	v.retireLocked()
+	for k, next := range v.positions {
+		v.reached[k] = max(v.reached[k], next)
+	}
 	v.positions = map[partKey]int64{}
 	select {
 	case <-v.opened:
@@ -115,29 +121,52 @@ func (v *View) withdraw(err error) {
 	}
 }
 
-// acquire returns the current snapshot; the caller releases it.
-func (v *View) acquire(ctx context.Context) (*snapshot, error) {
+// acquire returns the current snapshot; the caller releases it. It waits for a file, and until a
+// rebuilt one has what the damaged one had of the partitions, the latter for a limited time.
+func (v *View) acquire(ctx context.Context, parts []views.Partition) (*snapshot, error) {
+	var late <-chan time.Time
 	for {
 		v.mu.Lock()
-		if v.snap != nil {
+		behind := v.behindLocked(parts)
+		if v.snap != nil && behind == 0 {
 			defer v.mu.Unlock()
 			v.snap.readers++
 			v.readers++
 			return v.snap, nil
 		}
-		err, opened := v.err, v.opened
+		err, changed := v.err, v.opened
+		if v.snap != nil {
+			changed = v.moved
+		}
 		v.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
+		if late == nil && behind > 0 {
+			late = time.After(v.opt.sizes.rebuildWait)
+		}
 		select {
-		case <-opened:
+		case <-changed:
+		case <-late:
+			return nil, fmt.Errorf("%w: it was damaged and is rebuilt from the log, %d records of the topic are not read yet: retry later", ErrUnavailable, behind)
 		case <-v.loop.Done():
 			return nil, ErrClosed
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// behindLocked is the number of offsets that a rebuilt file lacks of those that the damaged one had.
+func (v *View) behindLocked(parts []views.Partition) (n int64) {
+	if len(v.reached) == 0 {
+		return 0
+	}
+	for i := range parts {
+		k := partKey{parts[i].Topic, parts[i].Partition}
+		n += max(0, min(v.reached[k], parts[i].Next)-max(v.positions[k], parts[i].Start))
+	}
+	return n
 }
 
 // release releases a snapshot. broken, if not nil, is damage that was found in its file.
@@ -181,7 +210,7 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 			return ErrNotIndexed
 		}
 		v.opt.Log.Queried()
-		s, err := v.acquire(ctx)
+		s, err := v.acquire(ctx, parts)
 		if err != nil {
 			return err
 		}
@@ -204,7 +233,7 @@ func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error
 func (s *snapshot) lookup(topic uint32, parts []views.Partition) *lookup {
 	q := &lookup{topic: topic, parts: parts, sources: make([]Source, 0, len(s.runs)+len(s.recent))}
 	for _, r := range s.runs {
-		q.sources = append(q.sources, &Reading{Run: r.Run})
+		q.sources = append(q.sources, r.Run)
 	}
 	for _, list := range s.recent {
 		q.sources = append(q.sources, Memory(list))

@@ -11,6 +11,8 @@ type Source interface {
 	seek(e *RunEntry) (int, error)
 	chunks() int
 	chunk(number int) ([]RunEntry, error)
+	// before returns the last entry before e, or nil.
+	before(e *RunEntry) (*RunEntry, error)
 }
 
 // Memory is a source of sorted entries in memory.
@@ -22,22 +24,11 @@ func (m Memory) chunks() int { return min(1, len(m)) }
 
 func (m Memory) chunk(int) ([]RunEntry, error) { return m, nil }
 
-// Reading is a run for one query, which often reads a chunk several times. It must not be used
-// concurrently.
-type Reading struct {
-	*Run
-	number int
-	list   []RunEntry
-}
-
-func (r *Reading) chunk(number int) (list []RunEntry, err error) {
-	if r.list == nil || number != r.number {
-		if list, err = r.Run.chunk(number); err != nil {
-			return nil, err
-		}
-		r.number, r.list = number, list
+func (m Memory) before(e *RunEntry) (*RunEntry, error) {
+	if i := find(m, e); i > 0 {
+		return &m[i-1], nil
 	}
-	return r.list, nil
+	return nil, nil
 }
 
 // Cursor is a position in a source. It must not be used concurrently. With only Source set it is
@@ -197,7 +188,7 @@ func (m Merged) TakeKey(k RunEntry) (Newest, error) {
 				continue
 			}
 			// The key's entries may fill many chunks: skip those between the newest ones.
-			if err := n.Collect(c, k.Topic, k.Key); err != nil {
+			if err := n.Collect(c.Source, k.Topic, k.Key); err != nil {
 				return nil, err
 			}
 			behind := Lowest(k.Topic, After(k.Key), 0)
@@ -230,15 +221,12 @@ func (n *Newest) note(e *RunEntry) {
 
 // Collect adds the newest entries of a key in a source, partition by partition from the highest.
 // Call it for the oldest source first.
-func (n *Newest) Collect(c *Cursor, topic uint32, key []byte) error {
+func (n *Newest) Collect(s Source, topic uint32, key []byte) error {
 	at := Highest(topic, key, math.MaxUint32)
 	for {
-		if err := c.SeekBefore(&at); err != nil {
+		e, err := s.before(&at)
+		if err != nil || e == nil || e.Topic != topic || !bytes.Equal(e.Key, key) {
 			return err
-		}
-		e := c.At()
-		if e == nil || e.Topic != topic || !bytes.Equal(e.Key, key) {
-			return nil
 		}
 		n.note(e)
 		at = Lowest(topic, key, e.Part)

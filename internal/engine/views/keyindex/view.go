@@ -34,8 +34,8 @@ var (
 	ErrNotIndexed = errors.New("topic has no key index")
 	// ErrClosed: the view was closed.
 	ErrClosed = errors.New("key index is closed")
-	// ErrUnavailable: the file cannot be opened or written (disk full, no permission). The view
-	// retries.
+	// ErrUnavailable: the file cannot be opened or written (disk full, no permission), or was found
+	// damaged and is being rebuilt. The view retries.
 	ErrUnavailable = errors.New("key index is unavailable")
 	// ErrInvalid: a parameter of the query is invalid.
 	ErrInvalid = errors.New("invalid query")
@@ -77,9 +77,12 @@ type View struct {
 	opened    chan struct{}     // closed when snap or err is set
 	moved     chan struct{}     // closed when positions change
 	positions map[partKey]int64 // next offset to read
-	broken    error             // why the file must be rebuilt
-	readers   int               // number of holders of snapshots
-	idle      *sync.Cond        // signals that readers is 0
+	// reached has the positions that damaged files had and the rebuilt one does not have yet. Queries
+	// of these topics wait, because a key that was found before would be missing.
+	reached map[partKey]int64
+	broken  error      // why the file must be rebuilt
+	readers int        // number of holders of snapshots
+	idle    *sync.Cond // signals that readers is 0
 }
 
 // Open returns a view that follows o.Log from the position in its file until Close. It opens or
@@ -96,7 +99,7 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	o.sizes = cmp.Or(o.sizes, &defaultSizes)
-	v := &View{opt: o, opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{}}
+	v := &View{opt: o, opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{}, reached: map[partKey]int64{}}
 	v.idle = sync.NewCond(&v.mu)
 	v.met = newMeters(v)
 	v.follower = &follower{View: v, failed: map[partKey]*views.Retry{}}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -28,6 +30,8 @@ type sizes struct {
 	// entries are never worth it.
 	unusedEvery time.Duration
 	unusedMin   int64
+	// rebuildWait bounds the time that a query waits for a file to be rebuilt that was found damaged.
+	rebuildWait time.Duration
 	synchronous string // SQLite's setting; NORMAL keeps the file consistent if the machine crashes
 	// pagesMax bounds the pages of the file; 0: unlimited.
 	pagesMax int
@@ -39,6 +43,7 @@ var defaultSizes = sizes{
 	recentEntries: 64 << 10, recentBytes: 8 << 20,
 	mergeSlice: 16 << 10, sweepBlocks: 512,
 	unusedEvery: time.Minute, unusedMin: 100_000,
+	rebuildWait: 5 * time.Second,
 	synchronous: "NORMAL",
 	retry:       pause.Growth{Min: time.Second, Max: time.Minute},
 }
@@ -59,7 +64,7 @@ func (f *file) ingest(ctx context.Context, p *progress, nextTopic uint32) error 
 			for i := range p.entries {
 				x.Add(&p.entries[i])
 			}
-			if _, err := f.W.Exec(ctx, "INSERT INTO journal VALUES (?, ?)", m.JournalNext, x.Seal(journalID(m.JournalNext))); err != nil {
+			if _, err := f.W.Exec(ctx, "INSERT INTO journal VALUES (?, ?)", m.JournalNext, x.Seal(journalID(m.JournalNext), 0)); err != nil {
 				return err
 			}
 			m.JournalNext++
@@ -180,6 +185,7 @@ func (f *file) entries() int64 {
 // Writer makes a run of entries that are added in order.
 type Writer struct {
 	id      int64
+	nonce   uint32
 	put     func(id int64, data []byte) error
 	levels  [levelsMax]levelWriter
 	entries int64
@@ -194,7 +200,7 @@ type levelWriter struct {
 
 // NewWriter starts a run. put stores a block, whose bytes are valid until put returns.
 func NewWriter(id int64, put func(id int64, data []byte) error) *Writer {
-	return &Writer{id: id, put: put}
+	return &Writer{id: id, nonce: 1 + rand.Uint32N(math.MaxUint32), put: put}
 }
 
 // ID is the run's number.
@@ -237,7 +243,7 @@ func (w *Writer) close(level int) error {
 		return errRunFull
 	}
 	id := blockID(w.id, level, l.blocks)
-	if err := w.put(id, l.enc.Seal(id)); err != nil {
+	if err := w.put(id, l.enc.Seal(id, w.nonce)); err != nil {
 		return err
 	}
 	fence := l.fence
@@ -263,7 +269,7 @@ func (w *Writer) close(level int) error {
 
 // Finish completes the run. Without entries it has no blocks and is not a run. Errors: put's.
 func (w *Writer) Finish() (Info, error) {
-	info := Info{ID: w.id, Entries: w.entries}
+	info := Info{ID: w.id, Entries: w.entries, Nonce: w.nonce}
 	if w.entries == 0 {
 		return info, nil
 	}
