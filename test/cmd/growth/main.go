@@ -16,6 +16,7 @@
 //	sse/LIMIT/N, poll/LIMIT/N N readers at the end of a topic, and 5 records: event streams, long polls
 //	kafka/LIMIT/N             the same with N franz-go consumers, which take 3 connections each
 //	readers/LIMIT/N           N event streams, and a producer for -time (not without -run)
+//	keys/N                    N keys of a topic with a key index, in a folder: lookups, restart
 //
 // Rows of triggers, in a folder or on S3:
 //
@@ -93,6 +94,7 @@ func main() {
 	producers := flag.String("producers", "9000,90000", "numbers of idempotent producers")
 	readers := flag.String("readers", "100,1000,5000", "numbers of readers over HTTP")
 	consumers := flag.String("consumers", "50,150,400", "numbers of Kafka consumers")
+	keys := flag.String("keys", "100000,1000000,5000000", "numbers of keys")
 	flag.DurationVar(&o.life, "time", 10*time.Minute, "duration of readers")
 	flag.DurationVar(&o.steady, "steady", 45*time.Second, "duration of partitions and plain")
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "time to measure the CPU of an idle broker")
@@ -109,6 +111,7 @@ func main() {
 			{*topics, "", o.topicRows},
 			{*partitions, "", o.partitionRows},
 			{*groups, "", o.groupRows},
+			{*keys, "", o.keyRows},
 			{*producers, *limits, o.producerRows},
 			{*readers, *limits, o.readerRows},
 			{*consumers, *limits, o.consumerRows},
@@ -138,7 +141,7 @@ func choose(all []row, pattern string) ([]row, error) {
 		return nil, err
 	}
 	var rows []row
-	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "triggers", "deadlines", "deliveries", "merging"} {
+	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "keys", "triggers", "deadlines", "deliveries", "merging"} {
 		for _, r := range all {
 			if r.section == section && match.MatchString(r.name()) && (pattern != "" || section != "readers") {
 				rows = append(rows, r)
