@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -54,24 +55,44 @@ func (o *op) records() []record.Record {
 
 // compaction is a pass in progress.
 type compaction struct {
-	r     *run
-	pass  *compact.Compaction
-	view  *state.State
-	dirty [][]compact.Run
-	plans [][]compact.Run
-	read  bool // all of dirty was read
+	r    *run
+	pass *compact.Compaction
+	view *state.State
+	// the remaining portions of a round, and rounds
+	scans  [][]compact.Run
+	rounds int
+	plans  [][]compact.Run
 }
+
+// scratch is a temporary file in memory.
+type scratch struct{ content []byte }
+
+func newScratch() (compact.Scratch, error) { return &scratch{}, nil }
+
+func (s *scratch) ReadAt(b []byte, at int64) (int, error) {
+	return bytes.NewReader(s.content).ReadAt(b, at)
+}
+
+func (s *scratch) WriteAt(b []byte, at int64) (int, error) {
+	if grow := at + int64(len(b)) - int64(len(s.content)); grow > 0 {
+		s.content = append(s.content, make([]byte, grow)...)
+	}
+	return copy(s.content[at:], b), nil
+}
+
+func (s *scratch) Close() error { return nil }
 
 // next processes the next portion, or ends the pass.
 func (c *compaction) next() {
-	switch {
-	case len(c.dirty) > 0:
-		runs := c.dirty[0]
-		c.dirty = c.dirty[1:]
+	if len(c.scans) > 0 {
+		runs := c.scans[0]
+		c.scans = c.scans[1:]
 		c.with(runs, func(parts [][]byte) { c.scan(runs, parts) })
 		return
-	case !c.read:
-		c.read, c.plans = true, c.pass.Plans()
+	}
+	if c.rounds > 0 {
+		c.endRound()
+		return
 	}
 	if len(c.plans) > 0 {
 		runs := c.plans[0]
@@ -80,7 +101,11 @@ func (c *compaction) next() {
 		return
 	}
 	c.r.packing = false
-	for _, rec := range c.pass.Done(c.r.core.State()) {
+	recs, err := c.pass.Done(c.r.core.State())
+	if err != nil {
+		c.r.n.w.fail("R8: end of a pass: %v", err)
+	}
+	for _, rec := range recs {
 		o := &op{w: c.r.n.w, id: 1<<59 | uint64(c.r.packed), epoch: c.view.Pos.Epoch, rec: &rec}
 		o.done = func(o *op) {
 			if o.outcome == acked {
@@ -89,6 +114,21 @@ func (c *compaction) next() {
 		}
 		c.r.submit(o)
 	}
+}
+
+// endRound decides about the keys of a round, and begins the next one or the filtering.
+func (c *compaction) endRound() {
+	err := c.pass.Decide(func() error { return nil })
+	if c.rounds--; c.rounds > 0 {
+		c.scans = c.pass.Scans()
+	} else if err == nil {
+		c.plans, err = c.pass.Plans()
+	}
+	if err != nil {
+		c.r.n.w.fail("R8: decide: %v", err)
+		return
+	}
+	c.next()
 }
 
 // with reads a portion. Any error ends the pass.
@@ -105,8 +145,8 @@ func (c *compaction) with(runs []compact.Run, then func(parts [][]byte)) {
 func (c *compaction) scan(runs []compact.Run, parts [][]byte) {
 	var reader record.Reader
 	for i := range runs {
-		for range runs[i].Ranges {
-			if err := c.pass.Scan(&runs[i], parts[0], &reader); err != nil {
+		for j := range runs[i].Ranges {
+			if err := c.pass.Scan(&runs[i], j, parts[0], &reader); err != nil {
 				c.r.n.w.fail("R8: scan: %v", err)
 				return
 			}
@@ -121,8 +161,8 @@ func (c *compaction) rewrite(runs []compact.Run, parts [][]byte) {
 	out := make([][]compact.Filtered, len(runs))
 	batches := make([][][]byte, len(runs))
 	for i := range runs {
-		for range runs[i].Ranges {
-			b, sum, err := compactor.Append(nil, parts[0], func(e *record.CompactEntry) bool { return c.pass.Keep(&runs[i], e) })
+		for j := range runs[i].Ranges {
+			b, sum, err := compactor.Append(nil, parts[0], func(e *record.CompactEntry) bool { return c.pass.Keep(&runs[i], j, e) })
 			if err != nil {
 				c.r.n.w.fail("R8: compact: %v", err)
 				return
@@ -133,12 +173,12 @@ func (c *compaction) rewrite(runs []compact.Run, parts [][]byte) {
 			parts = parts[1:]
 		}
 	}
-	plan := c.pass.Changed(runs, out)
-	if plan == nil {
-		c.next()
+	plan, err := c.pass.Changed(runs, out)
+	if err != nil {
+		c.r.n.w.fail("R8: filtered: %v", err)
 		return
 	}
-	c.r.pack(plan, c.view, kept(plan, runs, batches), func(l *compact.Layout, installed bool) {
+	c.r.pack(plan, c.view, slices.Concat(batches...), func(l *compact.Layout, installed bool) {
 		if !installed {
 			c.r.packing = false
 			return
@@ -146,18 +186,6 @@ func (c *compaction) rewrite(runs []compact.Run, parts [][]byte) {
 		c.pass.Installed(l)
 		c.next()
 	})
-}
-
-// kept returns the batches of the runs that are in the plan.
-func kept(plan *compact.Plan, runs []compact.Run, batches [][][]byte) (parts [][]byte) {
-	for i := range runs {
-		for j := range plan.Runs {
-			if plan.Runs[j].Topic == runs[i].Topic && plan.Runs[j].Partition == runs[i].Partition && plan.Runs[j].Ranges[0].Base == runs[i].Ranges[0].Base {
-				parts = append(parts, batches[i]...)
-			}
-		}
-	}
-	return parts
 }
 
 // keys is the truth about a partition's keys.

@@ -308,9 +308,6 @@ func (o *Options) batchBytes(mem *budget.Budget) int64 {
 // equals the largest request.
 const inflateShare = 8
 
-// keyBytes is the memory of a key during compaction.
-const keyBytes = 64
-
 // rangesBacklog bounds the ranges of commit objects that wait for a merge. Under a small memory
 // limit it is a share of the memory of the state.
 const (
@@ -324,14 +321,15 @@ func (n *Node) stateRanges() int {
 	return int(held.Ranges / state.RangeMemory)
 }
 
-// pack returns the configuration of packs. The memory class bounds the number of keys in memory.
+// pack returns the configuration of packs. A memory class bounds the memory in which a
+// compaction sorts keys.
 func (o *Options) pack(mem *budget.Budget) compact.Policy {
 	c := o.Pack
 	if c.Backlog <= 0 {
 		c.Backlog = int(min(rangesBacklog, mem.Class(budget.State).Limit()/rangesShare/state.RangeMemory))
 	}
-	if c.KeysMax <= 0 {
-		c.KeysMax = int(mem.Class(budget.Keys).Limit() / keyBytes)
+	if c.KeyBytes <= 0 {
+		c.KeyBytes = int(mem.Class(budget.Keys).Limit())
 	}
 	return c
 }

@@ -130,7 +130,7 @@ func (p *limitsPage) memory(name string) string {
 		case "triggers":
 			cell = rounded((of(budget.Triggers) - of(budget.Triggers)/p.constant("triggers/rules.rulesShare")) / 820)
 		case "keys":
-			cell = rounded(of(budget.Keys) / p.constant("operate/node.keyBytes"))
+			cell = rounded(p.constant("engine/log/compact.recordsMax"))
 		case "dry runs":
 			cell = sizeText(min(p.constant("protocols/httpapi.dryRunBytes"), limit/16))
 		case "deliveries":

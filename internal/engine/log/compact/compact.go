@@ -8,14 +8,17 @@ package compact
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/engine/base/failpoint"
@@ -28,25 +31,31 @@ const filterBytes = 1 << 20
 
 // compact runs a pass of ChooseCompaction, and reports whether any partition was finished.
 func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) (done bool, err error) {
+	defer c.Close()
 	begin := time.Now()
-	var reader record.Reader
-	for _, runs := range c.Dirty() {
-		if err := m.scan(ctx, c, runs, view, &reader); err != nil {
-			return false, fmt.Errorf("compact: %w", err)
-		}
+	m.passed.begin(c)
+	defer m.passed.end()
+	if err := m.decide(ctx, c, view); err != nil {
+		return false, fmt.Errorf("compact: %w", err)
 	}
+	plans, err := c.Plans()
 	dropped := 0
-	for _, runs := range c.Plans() {
-		n, err := m.rewrite(ctx, c, runs, view)
-		if err != nil {
-			return false, fmt.Errorf("compact: %w", err)
-		}
+	for i := 0; i < len(plans) && err == nil; i++ {
+		n := 0
+		n, err = m.rewrite(ctx, c, plans[i], view)
 		dropped += n
+		err = cmp.Or(err, m.between(ctx))
+	}
+	if err != nil {
+		return false, fmt.Errorf("compact: %w", err)
 	}
 	if view = m.opt.Log.View(); view == nil {
 		return false, nil
 	}
-	recs := c.Done(view)
+	recs, err := c.Done(view)
+	if err != nil {
+		return false, fmt.Errorf("compact: %w", err)
+	}
 	if len(recs) == 0 {
 		return false, nil // ranges moved meanwhile: the next pass uses their new locations
 	}
@@ -56,8 +65,86 @@ func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) 
 	}
 	failpoint.Hit("compacted.after")
 	m.compactions.Inc()
-	m.opt.Logger.Info("partitions compacted", "partitions", len(recs), "dropped", dropped, "took", time.Since(begin))
+	m.opt.Logger.Info("partitions compacted", "partitions", len(recs), "dropped", dropped, "read", m.passed.read, "took", time.Since(begin))
 	return true, nil
+}
+
+// decide runs the rounds of a pass.
+func (m *Merger) decide(ctx context.Context, c *Compaction, view *state.State) error {
+	var reader record.Reader
+	for range c.Rounds() {
+		for _, runs := range c.Scans() {
+			if err := m.scan(ctx, c, runs, view, &reader); err != nil {
+				return err
+			}
+			if err := m.between(ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.Decide(func() error {
+			m.pace.add(pauseEntries * entrySize)
+			return ctx.Err()
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between merges commit objects between the portions of a long pass if too many wait, because their
+// ranges take memory of the state. A pack of them does not move the ranges of the pass.
+func (m *Merger) between(ctx context.Context) error {
+	m.passed.log(m.opt.Logger)
+	for m.backlogged() {
+		view := m.opt.Log.View()
+		if view == nil {
+			return nil
+		}
+		policy := m.policy()
+		policy.KeepPacks = true
+		now, _ := m.opt.Log.Now()
+		plan := Choose(view, policy, now.UnixMicro())
+		if plan == nil {
+			return nil
+		}
+		if _, err := m.merge(ctx, plan, view); err != nil {
+			return err
+		}
+		m.ranges = m.opt.Ranges()
+	}
+	return nil
+}
+
+// passed is the progress of a pass, for operators.
+type passed struct {
+	partitions  int
+	read, bytes int64 // bytes is what the pass reads at most
+	logged      time.Time
+	total       *metrics.Counter
+	left        *metrics.Gauge
+}
+
+// progressEvery is the interval of log lines about a pass.
+const progressEvery = time.Minute
+
+func (p *passed) begin(c *Compaction) {
+	p.partitions, p.read, p.bytes, p.logged = len(c.parts), 0, c.Bytes(), time.Now()
+	p.left.Set(float64(p.bytes))
+}
+
+func (p *passed) end() { p.left.Set(0) }
+
+func (p *passed) add(n int64) {
+	p.read += n
+	p.total.AddInt64(n)
+	p.left.Set(float64(p.bytes - p.read))
+}
+
+func (p *passed) log(to *slog.Logger) {
+	if time.Since(p.logged) >= progressEvery {
+		p.logged = time.Now()
+		to.Info("compaction in progress", "partitions", p.partitions, "read", p.read, "of_at_most", p.bytes)
+	}
 }
 
 func (m *Merger) scan(ctx context.Context, c *Compaction, runs []Run, view *state.State, r *record.Reader) error {
@@ -70,8 +157,10 @@ func (m *Merger) scan(ctx context.Context, c *Compaction, runs []Run, view *stat
 	for i := range runs {
 		for j := range runs[i].Ranges {
 			g := &runs[i].Ranges[j]
-			if err := c.Scan(&runs[i], src.data[pos:pos+int64(g.Len)], r); err != nil {
-				m.bad[g.Source()] = struct{}{}
+			if err := c.Scan(&runs[i], j, src.data[pos:pos+int64(g.Len)], r); err != nil {
+				if r.Err() != nil {
+					m.bad[g.Source()] = struct{}{}
+				}
 				return fmt.Errorf("%s at %d: %w", view.RangeKey(g), g.Pos, err)
 			}
 			pos += int64(g.Len)
@@ -88,10 +177,12 @@ func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (*outp
 			ranges = append(ranges, &runs[i].Ranges[j])
 		}
 	}
-	src, err := m.scratch(0, sizeOf(ranges))
+	size := sizeOf(ranges)
+	src, err := m.scratch(0, size)
 	if err != nil {
 		return nil, err
 	}
+	m.passed.add(size)
 	if err := m.gather(ctx, src, ranges, view); err != nil {
 		src.close()
 		return nil, err
@@ -99,8 +190,7 @@ func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (*outp
 	return src, nil
 }
 
-// rewrite filters runs and makes a pack of those that lost records. It returns the number of
-// dropped records.
+// rewrite filters runs and makes a pack of the rest. It returns the number of dropped records.
 func (m *Merger) rewrite(ctx context.Context, c *Compaction, runs []Run, view *state.State) (dropped int, err error) {
 	src, err := m.read(ctx, runs, view)
 	if err != nil {
@@ -114,7 +204,7 @@ func (m *Merger) rewrite(ctx context.Context, c *Compaction, runs []Run, view *s
 	defer f.Close()
 	filter := filtering{merger: m, pass: c, view: view, src: src.data, file: f, out: bufio.NewWriterSize(f, 256<<10)}
 	plan, err := filter.all(runs)
-	if err != nil || plan == nil {
+	if err != nil {
 		return 0, err
 	}
 	layout := NewLayout(plan, view, m.opt.Log.NextPack())
@@ -168,40 +258,32 @@ type filtering struct {
 	dropped   int
 }
 
-// all filters the runs and plans a pack of those that lost records. Only their batches stay in the
-// file, in order.
+// all filters the runs and plans a pack of the rest, which is then in the file, in order.
 func (f *filtering) all(runs []Run) (*Plan, error) {
 	out := make([][]Filtered, len(runs))
 	for i := range runs {
-		before, begin := f.dropped, f.size
 		for j := range runs[i].Ranges {
-			left, err := f.oneRange(&runs[i], &runs[i].Ranges[j])
+			left, err := f.oneRange(&runs[i], j)
 			if err != nil {
 				return nil, err
 			}
 			out[i] = append(out[i], left)
 		}
-		if err := f.out.Flush(); err != nil {
-			return nil, fmt.Errorf("temporary file: %w", err)
-		}
-		if f.dropped > before {
-			continue
-		}
-		f.size = begin
-		if _, err := f.file.Seek(begin, io.SeekStart); err != nil {
-			return nil, fmt.Errorf("temporary file: %w", err)
-		}
 	}
-	return f.pass.Changed(runs, out), nil
+	if err := f.out.Flush(); err != nil {
+		return nil, fmt.Errorf("temporary file: %w", err)
+	}
+	return f.pass.Changed(runs, out)
 }
 
 // oneRange filters a range in portions.
-func (f *filtering) oneRange(run *Run, r *state.Range) (left Filtered, err error) {
+func (f *filtering) oneRange(run *Run, j int) (left Filtered, err error) {
+	r := &run.Ranges[j]
 	src := f.src[:r.Len]
 	f.src = f.src[r.Len:]
 	dropped := 0
 	keep := func(e *record.CompactEntry) bool {
-		stays := f.pass.Keep(run, e)
+		stays := f.pass.Keep(run, j, e)
 		if !stays {
 			dropped++
 		}

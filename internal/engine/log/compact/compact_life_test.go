@@ -423,7 +423,7 @@ func (s *between) Put(ctx context.Context, key string, body objstore.Body) error
 	return err
 }
 
-var lifeConfig = compact.Policy{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
+var lifeConfig = compact.Policy{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeyBytes: 1440}
 
 // pass merges and compacts with random operations between the requests, including closing the
 // merger, killing the broker and copying the bucket.

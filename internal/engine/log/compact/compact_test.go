@@ -126,7 +126,7 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 	l := &keyedLog{topic: fmt.Sprintf("compacted-%d", keys), rng: rand.New(rand.NewPCG(seed, 1))}
 	others := written{}
 	cfg := config
-	cfg.KeysMax = keys
+	cfg.KeyBytes = 48 * keys
 	var b *broker.Broker
 	rounds := sebtest.Runs(4, 2)
 	for round := range rounds {

@@ -92,6 +92,7 @@ type Merger struct {
 	packs, bytes, failed *metrics.Counter
 
 	compactions, dropped *metrics.Counter
+	passed               passed
 }
 
 // Open starts a merger. Close it before its Log and Store.
@@ -110,6 +111,10 @@ func Open(o Options) *Merger {
 
 		compactions: o.Metrics.GetOrCreateCounter(`seb_compactions_total`),
 		dropped:     o.Metrics.GetOrCreateCounter(`seb_compaction_records_dropped_total`),
+		passed: passed{
+			total: o.Metrics.GetOrCreateCounter(`seb_compaction_read_bytes_total`),
+			left:  o.Metrics.GetOrCreateGauge(`seb_compaction_left_bytes`, nil),
+		},
 	}
 	m.wg.Go(func() { m.run(ctx) })
 	return m
@@ -191,6 +196,9 @@ func (m *Merger) policy() Policy {
 	policy := m.opt.Policy
 	policy.Busy = m.busy
 	policy.Frugal = m.opt.Frugal != nil && m.opt.Frugal()
+	if policy.Scratch == nil {
+		policy.Scratch = func() (Scratch, error) { return m.tempFile() }
+	}
 	policy.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
 	if m.opt.Purge != nil {
 		policy.Purge = m.opt.Purge()

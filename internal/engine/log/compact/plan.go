@@ -19,14 +19,18 @@ type Policy struct {
 	// Frugal: requests are short. Age is then frugalFactor times as long, unless there is a Purge.
 	Frugal bool
 	Small  int // number of small packs that are merged; 8
-	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More
-	// keys take several passes.
-	KeysMax int
+	// KeyBytes is the memory in which a compaction sorts the keys of its records; 16 MiB.
+	KeyBytes int
+	// Scratch creates a temporary file for the keys that do not fit into KeyBytes. A Merger
+	// has its own if it is nil.
+	Scratch func() (Scratch, error)
 	// Busy: the broker receives much data. Commit objects that would be merged only for their bytes
 	// then wait until they have Backlog ranges; 16,384, a few megabytes of state. That many ranges
 	// are merged whatever their size.
 	Busy    bool
 	Backlog int
+	// KeepPacks: only commit objects are merged, because a compaction reads the packs.
+	KeepPacks bool
 	// Skip, if not nil, reports whether a range must not be merged.
 	Skip  func(state.Source) bool
 	Purge Purge
@@ -58,8 +62,8 @@ func (c Policy) withDefaults() Policy {
 	if c.Backlog <= 0 {
 		c.Backlog = 16 << 10
 	}
-	if c.KeysMax <= 0 {
-		c.KeysMax = 250_000
+	if c.KeyBytes <= 0 {
+		c.KeyBytes = 16 << 20
 	}
 	return c
 }
@@ -72,6 +76,7 @@ type Run struct {
 	Bytes     int64
 
 	part     *compacting // nil unless in a Compaction
+	first    uint64      // number of the first range within it
 	filtered []Filtered  // remaining part of each range; nil: everything
 }
 
@@ -110,7 +115,7 @@ func Choose(s *state.State, c Policy, now int64) *Plan {
 	switch {
 	case f.slotBytes >= c.Target && !c.Busy || f.slots >= c.Backlog || f.old && (f.slots > 1 || c.Purge.Below > 0):
 		return plan(collect(s, &c, func(r *state.Range) bool { return !r.Pack && f.wanted(r) }), c.Target)
-	case len(f.small) >= c.Small || f.dead > 0:
+	case !c.KeepPacks && (len(f.small) >= c.Small || f.dead > 0):
 		chosen := f.choosePacks()
 		return plan(collect(s, &c, func(r *state.Range) bool { return r.Pack && chosen[packOf(r)] && f.wanted(r) }), 2*c.Target)
 	}

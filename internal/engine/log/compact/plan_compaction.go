@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,23 +16,36 @@ import (
 // Compaction is one pass over partitions of compacted topics. It keeps the newest record of each
 // key, and removes tombstones whose retention is over. The steps:
 //
-//  1. Scan the runs of Dirty to learn the newest offset of each key there.
-//  2. Filter the runs of each of Plans. Runs that lost records go into a pack, which is stored and
-//     installed like any other (rule R8).
-//  3. Propose the records of Done, which state how far the partitions are compacted.
+//		Scan all records ──▶ Decide ──▶ Keep or drop, in the ranges ──▶ Done
+//		   hash of key,       by sorting   that lose records, in order
+//		   position           on disk
 //
-// An interrupted pass loses nothing: the next pass starts where the last complete one ended. Only
-// ranges in packs take part, so the newest part of the log is unchanged. Records without a key
-// stay.
+//	 1. In each of Rounds, Scan the runs of Scans, and Decide. A round decides about a part of the
+//	    keys: all of them, unless the partitions have more than recordsMax records.
+//	 2. Filter the runs of each of Plans, which lose records. The rest of them goes into a pack, which
+//	    is stored and installed like any other (rule R8).
+//	 3. Propose the records of Done, which state how far the partitions are compacted.
+//
+// So a pass reads each byte at most twice. An interrupted pass loses nothing: the next pass starts
+// where the last complete one ended. Only ranges in packs take part, so the newest part of the log is
+// unchanged. Records without a key stay. Close it after the last step.
 type Compaction struct {
 	policy Policy
 	time   int64
 	parts  []*compacting
-	keys   map[keyHash]int64 // newest offset of keys between clean and to
+	bytes  int64
+	rounds uint64
+	round  uint64
+
+	keys     sorter // of a round: hash of the key (two numbers), position
+	gone     sorter // dropped records: position, hash of the key
+	next     entry  // of gone, while filtering
+	more     bool
+	unsorted error // of gone
 }
 
 // keyHash identifies a key of a partition. A collision would take about 2^64 keys.
-type keyHash [16]byte
+type keyHash [2]uint64
 
 // compacting is a partition in a Compaction.
 type compacting struct {
@@ -39,17 +53,26 @@ type compacting struct {
 	topic      record.ID
 	partition  uint32
 	ranges     []state.Range
-	clean, to  int64 // compacted up to clean before the pass, and up to to after it
-	sweep      int64 // tombstones below it are removed
-	tombstones uint32
-	locations  []state.Source // where the ranges lie after the pass
+	first      uint64 // number of the first range within the Compaction
+	dropping   []bool // the ranges that lose records
+	clean, to  int64  // compacted up to clean before the pass, and up to to after it
+	sweep      int64  // tombstones below it are removed
+	tombstones int64  // remaining ones from clean on
+	// where the ranges lie after the pass; a range that is part of the one before it has none
+	locations []state.Source
+}
+
+// place is the position of a record within the Compaction: the number of its range, and 32 bits of
+// offset within the range. In a partition it grows with the offset.
+func (run *Run) place(j int, offset int64) uint64 {
+	return (run.first+uint64(j))<<32 | uint64(offset-run.Ranges[j].Base)
 }
 
 // ChooseCompaction plans a pass over partitions of a committed state (a view); nil if none is due
 // at now (µs). A partition is due when more than min-cleanable-dirty-ratio of its bytes are not yet
 // compacted, as in Kafka, or when the retention of tombstones is over.
 func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
-	p := &Compaction{policy: c.withDefaults(), time: now, keys: map[keyHash]int64{}}
+	p := &Compaction{policy: c.withDefaults(), time: now}
 	size := int64(0)
 	for _, t := range s.Topics() {
 		if !strings.HasPrefix(t.Settings["cleanup-policy"], "compact") {
@@ -72,10 +95,43 @@ func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
 	slices.SortFunc(p.parts, func(a, b *compacting) int {
 		return cmp.Or(bytes.Compare(a.topic[:], b.topic[:]), cmp.Compare(a.partition, b.partition))
 	})
+	ranges, records := uint64(0), uint64(0)
 	for i, k := range p.parts {
-		k.number = uint32(i)
+		k.number, k.first = uint32(i), ranges
+		ranges += uint64(len(k.ranges))
+		k.dropping = make([]bool, len(k.ranges))
+		for j := range k.ranges {
+			records += uint64(k.ranges[j].Records)
+			k.locations = append(k.locations, k.ranges[j].Source())
+		}
 	}
+	p.bytes = size
+	p.sorting(records)
 	return p
+}
+
+// recordsMax bounds the records of a round, so that their temporary file takes at most 512 MiB.
+const recordsMax = 22_000_000
+
+// sorting divides a pass over a number of records into rounds. Both sorters are in use at once and
+// share the memory. A run that is merged needs memory for at least one entry.
+func (c *Compaction) sorting(records uint64) {
+	most := uint64(max(c.policy.KeyBytes/(2*entrySize), 2))
+	c.rounds = max(1, (records+min(recordsMax, most*most)-1)/min(recordsMax, most*most))
+	c.keys = sorter{create: c.policy.Scratch, most: int(most)}
+	c.gone = sorter{create: c.policy.Scratch, most: int(most)}
+}
+
+// Rounds is how many times Scans must be read.
+func (c *Compaction) Rounds() int { return int(c.rounds) }
+
+// Bytes is how many bytes a pass reads at most.
+func (c *Compaction) Bytes() int64 { return c.bytes * int64(c.rounds+1) }
+
+// Close closes the temporary files.
+func (c *Compaction) Close() {
+	c.keys.close()
+	c.gone.close()
 }
 
 // due reports whether a partition is due, and how many bytes its pass reads.
@@ -107,22 +163,31 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Policy, now i
 	return dirtyBytes + cleanBytes, dirtyBytes > 0 && (float64(dirtyBytes) > s.MinDirtyRatio*float64(dirtyBytes+cleanBytes) || purge) || k.sweep > p.Start
 }
 
-// Dirty lists the runs for Scan, in order, in portions of at most a pack's size.
-func (c *Compaction) Dirty() [][]Run {
-	return c.portions(func(k *compacting, r *state.Range) bool { return r.End() > k.clean })
+// Scans lists the runs for Scan, in order, in portions of at most a pack's size.
+func (c *Compaction) Scans() [][]Run {
+	return c.portions(func(*compacting, int) bool { return true })
 }
 
-// Plans lists the runs that may lose records, in portions of at most a pack's size. Call it after
-// the last Scan.
-func (c *Compaction) Plans() [][]Run {
-	for _, k := range c.parts {
-		k.locations = nil
+// Plans lists the runs that lose records, in portions of at most a pack's size. Call it after the
+// last Decide.
+func (c *Compaction) Plans() ([][]Run, error) {
+	if err := c.gone.sort(); err != nil {
+		return nil, err
 	}
-	return c.portions(func(k *compacting, r *state.Range) bool { return r.Base < k.to })
+	if err := c.pull(); err != nil {
+		return nil, err
+	}
+	return c.portions(func(k *compacting, i int) bool { return k.dropping[i] }), nil
+}
+
+// pull reads the next dropped record.
+func (c *Compaction) pull() (err error) {
+	c.next, c.more, err = c.gone.next()
+	return err
 }
 
 // portions divides the wanted ranges into runs.
-func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]Run {
+func (c *Compaction) portions(wanted func(k *compacting, i int) bool) [][]Run {
 	var all [][]Run
 	var now []Run
 	size := int64(0)
@@ -130,7 +195,7 @@ func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]R
 		open := false
 		for i := range k.ranges {
 			r := &k.ranges[i]
-			if !wanted(k, r) {
+			if !wanted(k, i) {
 				open = false
 				continue
 			}
@@ -138,7 +203,7 @@ func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]R
 				all, now, size, open = append(all, now), nil, 0, false
 			}
 			if !open || !now[len(now)-1].room(r) {
-				now = append(now, Run{Topic: k.topic, Partition: k.partition, part: k})
+				now = append(now, Run{Topic: k.topic, Partition: k.partition, part: k, first: k.first + uint64(i)})
 				open = true
 			}
 			run := &now[len(now)-1]
@@ -153,24 +218,28 @@ func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]R
 	return all
 }
 
-// Scan records the keys of some batches of a run from Dirty. It must get the batches of a partition
-// in order.
-func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
+// Scan takes the keys of range j of a run from Scans, whose batches it gets.
+func (c *Compaction) Scan(run *Run, j int, batches []byte, r *record.Reader) error {
 	k := run.part
-	for r.Reset(batches, k.clean); r.Next(); {
+	for r.Reset(batches, math.MinInt64); r.Next(); {
 		rec := r.Record()
-		if rec.Offset >= k.to {
-			return nil
-		}
 		if rec.Key == nil {
 			continue
 		}
 		h := k.hash(rec.Key)
-		if _, known := c.keys[h]; !known && len(c.keys) >= c.policy.KeysMax {
-			k.to = rec.Offset // the memory limit; the next pass continues here
-			return nil
+		if h[0]%c.rounds != c.round {
+			continue
 		}
-		c.keys[h] = rec.Offset
+		place, swept := run.place(j, rec.Offset)<<1, uint64(0)
+		if rec.Value == nil && rec.Offset < k.sweep {
+			swept = 1
+		}
+		if rec.Value == nil && rec.Offset >= k.clean {
+			k.tombstones++
+		}
+		if err := c.keys.add(entry{h[0], h[1], place | swept}); err != nil {
+			return err
+		}
 	}
 	return r.Err()
 }
@@ -178,22 +247,74 @@ func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
 func (k *compacting) hash(key []byte) keyHash {
 	var buf [256]byte
 	h := sha256.Sum256(append(binary.LittleEndian.AppendUint32(buf[:0], k.number), key...))
-	return keyHash(h[:16])
+	return keyHash{binary.LittleEndian.Uint64(h[:]), binary.LittleEndian.Uint64(h[8:])}
 }
 
-// Keep reports whether a record of a run from Plans stays.
-func (c *Compaction) Keep(run *Run, e *record.CompactEntry) bool {
+// pauseEntries is how many entries Decide reads between two calls of pause.
+const pauseEntries = 4096
+
+// Decide ends a round: of each key all records but the newest are dropped, and that one, too, if it is
+// a tombstone to remove. It calls pause regularly, and returns its error.
+func (c *Compaction) Decide(pause func() error) error {
+	if err := c.keys.sort(); err != nil {
+		return err
+	}
+	last, any := entry{}, false
+	for n := 0; ; n++ {
+		if n%pauseEntries == 0 {
+			if err := pause(); err != nil {
+				return err
+			}
+		}
+		e, more, err := c.keys.next()
+		if err != nil {
+			return err
+		}
+		if any && (last[2]&1 == 1 || more && e[0] == last[0] && e[1] == last[1]) {
+			if err := c.drop(last); err != nil {
+				return err
+			}
+		}
+		if !more {
+			break
+		}
+		last, any = e, true
+	}
+	c.keys.close()
+	c.round++
+	return nil
+}
+
+// drop records that a record will be dropped.
+func (c *Compaction) drop(e entry) error {
+	place := e[2] >> 1
+	i, _ := slices.BinarySearchFunc(c.parts, place>>32+1, func(k *compacting, end uint64) int {
+		return cmp.Compare(k.first+uint64(len(k.ranges)), end)
+	})
+	if i == len(c.parts) {
+		return &record.CorruptError{What: "position in a temporary file", Pos: int64(place)}
+	}
+	k := c.parts[i]
+	k.dropping[place>>32-k.first] = true
+	return c.gone.add(entry{place, e[0], e[1]})
+}
+
+// Keep reports whether a record of range j of a run from Plans stays. It must get all records of the
+// ranges in order. A record is dropped only if both its position and its key are those of a record
+// that Decide dropped, so damage to the temporary file drops none; Changed returns that as an error.
+func (c *Compaction) Keep(run *Run, j int, e *record.CompactEntry) bool {
 	k := run.part
-	if e.Key == nil || e.Offset >= k.to {
+	if !c.more || c.next[0] != run.place(j, e.Offset) || e.Key == nil {
 		return true
 	}
-	if newest, ok := c.keys[k.hash(e.Key)]; ok && newest > e.Offset || e.Null && e.Offset < k.sweep {
-		return false
+	if h := k.hash(e.Key); h[0] != c.next[1] || h[1] != c.next[2] {
+		return true // Changed finds that it was not dropped
 	}
 	if e.Null && e.Offset >= k.clean {
-		k.tombstones++
+		k.tombstones--
 	}
-	return true
+	c.unsorted = cmp.Or(c.unsorted, c.pull())
+	return false
 }
 
 // Filtered is the remaining part of a range.
@@ -213,48 +334,49 @@ func (f *Filtered) Add(s record.Summary) {
 	f.Span += s.Span
 }
 
-// Changed returns a plan of a pack with the runs of a portion that lost records; nil if none did.
-// out is the remaining part of each run's ranges, in order.
-func (c *Compaction) Changed(runs []Run, out [][]Filtered) *Plan {
+// Changed returns a plan of a pack with the runs of a portion, from which Keep dropped records. out is
+// the remaining part of each run's ranges, in order.
+func (c *Compaction) Changed(runs []Run, out [][]Filtered) (*Plan, error) {
+	last := &runs[len(runs)-1]
+	switch {
+	case c.unsorted != nil:
+		return nil, c.unsorted
+	case c.more && c.next[0]>>32 < last.first+uint64(len(last.Ranges)):
+		return nil, c.stray()
+	}
 	p := &Plan{}
 	for i := range runs {
 		run := runs[i]
-		changed := false
-		for j := range run.Ranges {
-			changed = changed || out[i][j].Records != run.Ranges[j].Records
-		}
-		if !changed {
-			for j := range run.Ranges {
-				run.part.locations = append(run.part.locations, run.Ranges[j].Source())
-			}
-			continue
-		}
 		run.filtered = out[i]
-		// set by Installed
-		run.part.locations = append(run.part.locations, state.Source{Pack: true})
 		p.Runs = append(p.Runs, run)
 		p.Bytes += run.Bytes
 	}
-	if len(p.Runs) == 0 {
-		return nil
-	}
-	return p
+	return p, nil
 }
 
-// Installed records the location of a pack that was made of a plan from Changed. Call it before the
-// next portion is filtered.
+// stray is the error for a dropped record that is in no range.
+func (c *Compaction) stray() error {
+	return &record.CorruptError{What: "dropped record in a temporary file", Pos: int64(c.next[0])}
+}
+
+// Installed records the location of a pack that was made of a plan from Changed.
 func (c *Compaction) Installed(l *Layout) {
 	content := l.Content()
 	for i := range l.plan.Runs {
-		k := l.plan.Runs[i].part
-		at := slices.Index(k.locations, state.Source{Pack: true})
-		k.locations[at] = state.Source{Epoch: l.Head.Epoch, Slot: l.Head.Slot, Pos: content.Entries[i].Range.Pos, Pack: true}
+		run := &l.plan.Runs[i]
+		at := run.part.locations[run.first-run.part.first:]
+		clear(at[:len(run.Ranges)])
+		at[0] = state.Source{Epoch: l.Head.Epoch, Slot: l.Head.Slot, Pos: content.Entries[i].Range.Pos, Pack: true}
 	}
 }
 
 // Done returns the records that state how far the partitions are compacted. It omits partitions
-// whose ranges in the committed state s are not where this pass put them.
-func (c *Compaction) Done(s *state.State) []state.Record {
+// whose ranges in the committed state s are not where this pass put them. An error is one of the
+// temporary file, and says that not all records were dropped.
+func (c *Compaction) Done(s *state.State) ([]state.Record, error) {
+	if c.more {
+		return nil, c.stray()
+	}
 	var recs []state.Record
 	for _, k := range c.parts {
 		t := s.Topic(k.topic)
@@ -262,10 +384,10 @@ func (c *Compaction) Done(s *state.State) []state.Record {
 			continue
 		}
 		recs = append(recs, state.Record{Kind: state.CompactionDone, Topic: k.topic, Partition: k.partition, Clean: state.Compaction{
-			To: k.to, Swept: k.sweep, Tombstones: k.tombstones, Time: c.time,
+			To: k.to, Swept: k.sweep, Tombstones: uint32(min(k.tombstones, math.MaxUint32)), Time: c.time,
 		}})
 	}
-	return recs
+	return recs, nil
 }
 
 // inPlace reports whether a partition's ranges lie where this pass put them; ranges that were
@@ -280,5 +402,6 @@ func (k *compacting) inPlace(p *state.Partition) bool {
 			found = append(found, p.Ranges[i].Source())
 		}
 	}
-	return len(found) <= len(k.locations) && slices.Equal(found, k.locations[len(k.locations)-len(found):])
+	want := slices.DeleteFunc(slices.Clone(k.locations), func(s state.Source) bool { return s == state.Source{} })
+	return len(found) <= len(want) && slices.Equal(found, want[len(want)-len(found):])
 }

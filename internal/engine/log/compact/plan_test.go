@@ -112,7 +112,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 	}
 	h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{"cleanup-policy": "compact"}}})
 	pass := compact.ChooseCompaction(h.s.View(), compact.Policy{}, h.now)
-	for _, portions := range [][][]compact.Run{pass.Dirty(), pass.Plans()} {
+	for _, portions := range [][][]compact.Run{pass.Scans()} {
 		next := int64(0)
 		for _, runs := range portions {
 			for _, run := range runs {

@@ -1,0 +1,119 @@
+package compact_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log/compact"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
+)
+
+// TestPassReadsAtMostTwice compacts 100 times as many records as fit into the memory for keys. One pass
+// does it, and reads only ranges that lose records twice.
+func TestPassReadsAtMostTwice(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBroker(t, store)
+	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}))(t)
+	met := metrics.NewSet()
+	policy := config
+	policy.KeyBytes = 120 * 48
+	m := compact.Open(compact.Options{Log: b, Store: store, TempDir: t.TempDir(), Policy: policy, Every: time.Hour, Metrics: met})
+	defer m.Close()
+	count := func(name string) int { return int(met.GetOrCreateCounter(name).Get()) }
+	write := func(from, to int) {
+		recs := make([]record.Record, 0, to-from)
+		for i := from; i < to; i++ {
+			recs = append(recs, record.Record{Timestamp: 1, Key: fmt.Appendf(nil, "key %d", i), Value: make([]byte, 50)})
+		}
+		brokertest.Produce(t, b, "t", 0, recs...)
+	}
+	for i := range 60 {
+		write(100*i, 100*i+100)
+	}
+	mergeAll(t, m)
+	size := int(b.View().TopicByName("t").Partitions.At(0).Bytes)
+	check.Equalf(t, count("seb_compactions_total"), 1, "passes over new keys")
+	check.Equalf(t, count("seb_compaction_read_bytes_total"), size, "bytes read of %d, without a record to drop", size)
+	for i := range 61 {
+		write(100*(i%60), 100*(i%60)+100)
+	}
+	size = int(b.View().TopicByName("t").Partitions.At(0).Bytes)
+	before := count("seb_compaction_read_bytes_total")
+	mergeAll(t, m)
+	check.Equalf(t, count("seb_compactions_total"), 2, "passes")
+	check.Equalf(t, count("seb_compaction_records_dropped_total"), 6100, "dropped records")
+	check.Equalf(t, b.View().TopicByName("t").Partitions.At(0).Records, 6000, "remaining records")
+	if read := count("seb_compaction_read_bytes_total") - before; read > 2*size {
+		t.Errorf("the second pass read %d bytes of %d", read, size)
+	}
+	check.Equalf(t, met.GetOrCreateGauge("seb_compaction_left_bytes", nil).Get(), 0, "bytes left after a pass")
+}
+
+// damaging is a temporary file that sometimes returns a wrong bit.
+type damaging struct {
+	*os.File
+	rng     *rand.Rand
+	damages *int
+}
+
+func (d damaging) ReadAt(b []byte, at int64) (int, error) {
+	n, err := d.File.ReadAt(b, at)
+	if n > 0 && d.rng.IntN(150) == 0 {
+		b[d.rng.IntN(n)] ^= 1 << d.rng.IntN(8)
+		*d.damages++
+	}
+	return n, err
+}
+
+// TestDamagedTemporaryFileDropsNothing checks that each damage to the sorted keys ends the pass with an
+// error, and that no record is dropped that stays otherwise.
+func TestDamagedTemporaryFileDropsNothing(t *testing.T) {
+	seed := seedOf(t)
+	l := &keyedLog{topic: "compacted", rng: rand.New(rand.NewPCG(seed, 1))}
+	store := objstore.NewMemory()
+	b := openBroker(t, store)
+	must.Get(b.CreateTopic(t.Context(), l.topic, broker.TopicSpec{Partitions: 2, Settings: map[string]string{
+		"cleanup-policy": "compact", "delete-retention-time": "1ms", "min-cleanable-dirty-ratio": "0",
+	}}))(t)
+	damages, failed, dir := 0, 0, t.TempDir()
+	policy := config
+	policy.KeyBytes = 20 * 48
+	policy.Scratch = func() (compact.Scratch, error) {
+		f, err := os.CreateTemp(dir, "")
+		return damaging{f, l.rng, &damages}, err
+	}
+	met := metrics.NewSet()
+	m := compact.Open(compact.Options{Log: b, Store: store, TempDir: dir, Policy: policy, Every: time.Hour, Metrics: met})
+	defer m.Close()
+	for range 40 {
+		l.write(t, b, 20)
+		for range 10 {
+			before := damages
+			made, err := m.Once(t.Context())
+			if (err != nil) != (damages > before) {
+				t.Fatalf("%d damages, and the error is %v", damages-before, err)
+			}
+			if err != nil {
+				failed++
+			}
+			if !made && err == nil {
+				break
+			}
+		}
+		l.check(t, b)
+	}
+	t.Logf("%d passes failed, %d ended", failed, met.GetOrCreateCounter("seb_compactions_total").Get())
+	if failed == 0 || met.GetOrCreateCounter("seb_compactions_total").Get() == 0 {
+		t.Error("want both")
+	}
+}
