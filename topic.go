@@ -23,6 +23,8 @@ type Partition struct {
 	// range.
 	Records int64
 	Bytes   int64
+	// Compacted is the offset up to which the partition was compacted; 0 if it was not.
+	Compacted int64
 }
 
 // TopicSpec describes a topic to create or update.

@@ -111,6 +111,8 @@ type Partition struct {
 	// After compaction fewer than offsets. An upper bound after a trim into a compacted range.
 	Records int64 `json:"records"`
 	Bytes   int64 `json:"bytes"`
+	// The offset up to which the partition was compacted. Absent if it was not.
+	Compacted int64 `json:"compacted_offset,omitempty"`
 }
 
 // TopicOffsets is the answer to GET /topic/offsets, by partition.

@@ -109,6 +109,7 @@ type PartitionInfo struct {
 	LatestCommit time.Time
 	Records      int64 // upper bound if a trim ended inside a compacted range
 	Bytes        int64
+	Compacted    int64 // offset up to which the partition was compacted
 }
 
 // TopicSpec is a topic's configuration to create or update.

@@ -440,7 +440,7 @@ func TestGroupsPassGaps(t *testing.T) {
 func TestTopicRecordCounts(t *testing.T) {
 	g := gapped(t, objstore.NewMemory(), 1<<20, 0)
 	p := func() api.Partition { return g.get("/topic?topic-name=c").topic(t).Partitions[0] }
-	if got := p(); got.Records != int64(len(g.offsets)) || got.Start != 0 || got.Next != g.end {
+	if got := p(); got.Records != int64(len(g.offsets)) || got.Start != 0 || got.Next != g.end || got.Compacted != g.end {
 		t.Errorf("%+v", got)
 	}
 	o := g.end

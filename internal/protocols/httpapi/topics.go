@@ -307,7 +307,7 @@ func (a *API) atOffset(err error, topic string, partition int32, offset int64) e
 func partitionOf(partition int32, p *broker.PartitionInfo) api.Partition {
 	return api.Partition{
 		Partition: partition, Start: p.Start, Next: p.Next, LatestCommit: p.LatestCommit.UTC(),
-		Records: p.Records, Bytes: p.Bytes,
+		Records: p.Records, Bytes: p.Bytes, Compacted: p.Compacted,
 	}
 }
 

@@ -553,7 +553,12 @@ func TestLifeWithRunningMerger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, store)
 			merger := func() *compact.Merger {
-				return compact.Open(compact.Options{Log: l.b, Store: store, TempDir: t.TempDir(), Policy: lifeConfig, Metrics: l.met, Every: time.Millisecond})
+				b, policy := l.b, lifeConfig
+				policy.Backlog = 5 // commit objects are also merged within a pass
+				return compact.Open(compact.Options{
+					Log: b, Store: store, TempDir: t.TempDir(), Policy: policy, Metrics: l.met, Every: time.Millisecond,
+					Ranges: func() int { return ranges(b) },
+				})
 			}
 			m := merger()
 			defer func() { m.Close() }()

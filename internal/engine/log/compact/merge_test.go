@@ -102,7 +102,11 @@ func count(t *testing.T, store objstore.Store, prefix string) int {
 }
 
 func ranges(b *broker.Broker) (n int) {
-	for _, t := range b.View().Topics() {
+	view := b.View()
+	if view == nil {
+		return 0
+	}
+	for _, t := range view.Topics() {
 		for _, p := range t.Partitions.All() {
 			n += len(p.Ranges)
 		}
