@@ -106,7 +106,7 @@ func TestRequestsInPieces(t *testing.T) {
 
 func TestSlowBodyIsAborted(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *setup) { c.http.StepTimeout = 300 * time.Millisecond })
+	s := start(t, func(c *setup) { c.http.StepTimeout = time.Second })
 	for _, head := range []string{
 		"Content-Type: application/octet-stream\r\nAccept: application/problem+json\r\nContent-Length: 100\r\n\r\nabc",
 		"Content-Type: text/plain\r\nContent-Length: 100\r\n\r\nabc",

@@ -44,7 +44,7 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("%+v %v", meta, err)
 	}
 	configs, err := a.DescribeTopicConfigs(ctx, "t")
-	if err != nil || len(configs) != 1 || len(configs[0].Configs) != 9 {
+	if err != nil || len(configs) != 1 || len(configs[0].Configs) != 10 {
 		t.Fatalf("%+v %v", configs, err)
 	}
 	for _, c := range configs[0].Configs {
