@@ -1,8 +1,10 @@
 package pressure
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,9 +15,11 @@ import (
 )
 
 // A connection may be closed for another one while nothing of its request arrives, or its answer does
-// not leave, for longer than this. On a machine without a free processor that happens to a few.
+// not leave, for longer than silent, and between two requests after keepIdle. On a machine without a
+// free processor that happens to a few.
 const (
 	silent     = 500 * time.Millisecond
+	keepIdle   = 5 * time.Second
 	stalledMax = 5 // of them
 )
 
@@ -38,12 +42,14 @@ func TestKeepAliveConnections(t *testing.T) {
 		busy.Go(func() {
 			for !stop.Load() {
 				before, asked := !crowded.Load(), time.Now()
-				resp, body, err := b.postOnce(c)
-				switch {
-				case err != nil && time.Since(asked) > silent: // it stalled
+				idle := time.Duration(0) // of the connection before the request
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { idle = i.IdleTime }})
+				resp, body, err := b.postOnce(ctx, c)
+				switch took := time.Since(asked); {
+				case err != nil && (took > silent || idle > keepIdle): // it stalled
 					stalled.Add(1)
 				case err != nil:
-					t.Error(err)
+					t.Errorf("after %s, on a connection that was idle for %s: %v", took, idle, err)
 					return
 				case resp.StatusCode == http.StatusCreated && before:
 					within.Add(1)
@@ -83,7 +89,7 @@ func (b *broker) beyond(n int) {
 	for range n {
 		one := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 		asked := time.Now()
-		resp, _, err := b.postOnce(one)
+		resp, _, err := b.postOnce(b.t.Context(), one)
 		if err != nil || resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusTooManyRequests {
 			b.t.Errorf("connection over the limit: %v %v", resp, err)
 			continue
@@ -97,8 +103,8 @@ func (b *broker) beyond(n int) {
 }
 
 // postOnce produces a record.
-func (b *broker) postOnce(c *http.Client) (resp *http.Response, body []byte, err error) {
-	return b.ask(b.t.Context(), b.url+"/records?topic-name=busy", request{
+func (b *broker) postOnce(ctx context.Context, c *http.Client) (resp *http.Response, body []byte, err error) {
+	return b.ask(ctx, b.url+"/records?topic-name=busy", request{
 		method: http.MethodPost, kind: api.TextPlain, accept: api.JSON + ", " + api.ProblemJSON, body: []byte("x"), client: c,
 	})
 }
