@@ -10,6 +10,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/protocols/connlimit"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestEvictLongestIdle checks the order of eviction: the connection that is idle longest ends
@@ -51,5 +53,46 @@ func TestEvictLongestIdle(t *testing.T) {
 		if got := evict(2 * time.Hour); trusted && (len(got) != 1 || got[0] != 1) {
 			t.Errorf("authenticated: %v closed after two hours, want 1", got)
 		}
+	}
+}
+
+// TestEvictFinishing: a connection whose answer does not leave, or whose body does not end, is closed
+// for another one, but not soon if the next request is there: then its client has the answer.
+func TestEvictFinishing(t *testing.T) {
+	for name, c := range map[string]struct {
+		body, read int64
+		next       string // arrives after the request
+		closed     time.Duration
+	}{
+		"answer in transit":        {0, 0, "", finishingMax},
+		"no body, next request":    {0, 0, "GET", unreadMax},
+		"whole body, next request": {10, 10, "GET", unreadMax},
+		"body does not end":        {10, 9, "x", finishingMax},
+		"chunked body":             {-1, 9, "x", finishingMax},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conns := Connections{Drain: NewDrainGroup(), Queued: new(metrics.Counter), Evicted: new(metrics.Counter)}
+			conns.Slots = connlimit.New(connlimit.Options{}).Listen(connlimit.ListenerOptions{Name: "http", Bytes: IdleBytes, Evict: conns.Evict})
+			conns.Server(ServerOptions{Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler), KeepIdle: time.Hour})
+			l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+			defer l.Close()
+			client := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+			defer client.Close()
+			server := must.Get(l.Accept())(t)
+			slot := SlotOf(conns.context(t.Context(), server))
+			conns.state(server, http.StateNew)
+			conns.state(server, http.StateActive)
+			slot.body = c.body
+			slot.AddRead(int(c.read))
+			slot.Finish()
+			must.Get(client.Write([]byte(c.next)))(t)
+			sebtest.Eventually(t, "the bytes arrive", func() bool { return unread(server) == (c.next != "") })
+			if conns.Evict(slot.since.Add(c.closed - time.Millisecond)) {
+				t.Errorf("closed before %s", c.closed)
+			}
+			if !conns.Evict(slot.since.Add(c.closed)) {
+				t.Errorf("not closed after %s", c.closed)
+			}
+		})
 	}
 }

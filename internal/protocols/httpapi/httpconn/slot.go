@@ -40,6 +40,7 @@ type ConnSlot struct {
 
 	evicted         time.Time // last eviction attempt, in phase idle
 	unauthenticated bool      // to be closed after its answer
+	complete        bool      // the body was read, in phase finishing: unread bytes are the next request
 	gone            func()    // ends the event stream that has taken the connection over; nil: none has
 }
 
@@ -228,7 +229,12 @@ func (p *ConnSlot) MarkUnauthenticated() {
 // Finish records that the handler has returned.
 func (p *ConnSlot) Finish() {
 	if p != nil {
-		p.change(finishing, serving, reading)
+		p.c.mu.Lock()
+		defer p.c.mu.Unlock()
+		p.complete = p.whole || p.body == 0 || p.body > 0 && p.read.Load() >= p.body
+		if p.phase == serving || p.phase == reading {
+			p.enterLocked(finishing)
+		}
 	}
 }
 
@@ -272,10 +278,17 @@ func (p *ConnSlot) evictableLocked(now time.Time) bool {
 	return now.Sub(p.evicted) >= pollInterval && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !mute(p.conn))
 }
 
-// finishedLocked reports whether a connection whose request has ended may be closed for another.
+// finishedLocked reports whether a connection whose request has ended may be closed for another. One
+// with the next request has its answer, and waits for a processor.
 func (p *ConnSlot) finishedLocked(now time.Time) bool {
 	age := now.Sub(p.since)
-	return p.phase == finishing && (age >= finishingMax || p.unauthenticated && age >= idleMin)
+	switch {
+	case p.phase != finishing:
+		return false
+	case p.unauthenticated:
+		return age >= idleMin
+	}
+	return age >= finishingMax && (age >= unreadMax || !p.complete || !unread(p.conn))
 }
 
 // slowLocked reports whether a body is slow enough to be aborted for others.
