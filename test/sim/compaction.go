@@ -101,7 +101,11 @@ func (c *compaction) next() {
 		return
 	}
 	c.r.packing = false
-	recs, err := c.pass.Done(c.r.core.State())
+	at, wrong := c.r.time()
+	if wrong != nil || c.r.clock.Leapt() {
+		return
+	}
+	recs, err := c.pass.Done(c.r.core.State(), at)
 	if err != nil {
 		c.r.n.w.fail("R8: end of a pass: %v", err)
 	}

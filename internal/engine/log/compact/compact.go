@@ -49,10 +49,11 @@ func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) 
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
-	if view = m.opt.Log.View(); view == nil {
+	now, doubted := m.opt.Log.Now()
+	if view = m.opt.Log.View(); view == nil || doubted {
 		return false, nil
 	}
-	recs, err := c.Done(view)
+	recs, err := c.Done(view, now.UnixMicro())
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}

@@ -191,6 +191,7 @@ func TestMergingFreesObjects(t *testing.T) {
 func TestDamagedSourceIsNotMoved(t *testing.T) {
 	for name, damage := range map[string]func(b []byte) []byte{
 		"a flipped bit":  func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+		"another offset": func(b []byte) []byte { b[record.HeadSize+record.IndexEntrySize+7] ^= 1; return b },
 		"without a byte": func(b []byte) []byte { return b[:len(b)-1] },
 		"without data":   func(b []byte) []byte { return b[:record.HeadSize] },
 		"empty":          func([]byte) []byte { return nil },

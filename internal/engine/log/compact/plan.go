@@ -80,10 +80,12 @@ type Run struct {
 	filtered []Filtered  // remaining part of each range; nil: everything
 }
 
-// room reports whether a range may follow in the run. A range counts its offsets in 32 bits, and
-// compaction leaves few bytes over very many offsets.
+// room reports whether a range may follow in the run. It must begin where the run ends: lost offsets
+// may lie between. A range counts its offsets in 32 bits, and compaction leaves few bytes over very
+// many offsets.
 func (run *Run) room(r *state.Range) bool {
-	return len(run.Ranges) == 0 || r.End()-run.Ranges[0].Base <= math.MaxUint32
+	n := len(run.Ranges)
+	return n == 0 || run.Ranges[n-1].End() == r.Base && r.End()-run.Ranges[0].Base <= math.MaxUint32
 }
 
 // left is the index entry in the pack of a range of the run.

@@ -56,6 +56,7 @@ type compacting struct {
 	first      uint64 // number of the first range within the Compaction
 	dropping   []bool // the ranges that lose records
 	clean, to  int64  // compacted up to clean before the pass, and up to to after it
+	end        int64  // of ranges; below clean if younger or unreadable ranges follow
 	sweep      int64  // tombstones below it are removed
 	tombstones int64  // remaining ones from clean on
 	// where the ranges lie after the pass; a range that is part of the one before it has none
@@ -110,7 +111,7 @@ func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
 	return p
 }
 
-// recordsMax bounds the records of a round, so that their temporary file takes at most 512 MiB.
+// recordsMax bounds the records of a round if their keys are many: their temporary file takes 512 MiB.
 const recordsMax = 22_000_000
 
 // sorting divides a pass over a number of records into rounds. Both sorters are in use at once and
@@ -138,25 +139,26 @@ func (c *Compaction) Close() {
 func (k *compacting) due(p *state.Partition, s *state.Settings, c *Policy, now int64) (size int64, due bool) {
 	newest := now - s.MinCompactionLag.Microseconds()
 	k.clean = max(p.Clean, p.Start)
-	end, cleanBytes, dirtyBytes := p.Start, int64(0), int64(0)
+	cleanBytes, dirtyBytes := int64(0), int64(0)
+	k.end = p.Start
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
 		if r.Lost() {
-			end = r.End()
+			k.end = r.End()
 			continue
 		}
 		if !r.Pack || r.AppendTime > newest || c.Skip != nil && c.Skip(r.Source()) {
 			break
 		}
 		k.ranges = append(k.ranges, *r)
-		end = r.End()
-		dirty := int64(r.Len) * min(max(end-k.clean, 0), int64(r.Span)) / int64(r.Span)
+		k.end = r.End()
+		dirty := int64(r.Len) * min(max(k.end-k.clean, 0), int64(r.Span)) / int64(r.Span)
 		dirtyBytes += dirty
 		cleanBytes += int64(r.Len) - dirty
 	}
-	k.to = max(k.clean, end)
+	k.to = max(k.clean, k.end)
 	k.sweep = p.Sweepable(now - s.DeleteRetentionTime.Microseconds())
-	if k.sweep > end {
+	if k.sweep > k.end {
 		k.sweep = 0 // a part of it cannot be read
 	}
 	purge := k.topic == c.Purge.Topic && k.clean < c.Purge.Below
@@ -370,10 +372,11 @@ func (c *Compaction) Installed(l *Layout) {
 	}
 }
 
-// Done returns the records that state how far the partitions are compacted. It omits partitions
-// whose ranges in the committed state s are not where this pass put them. An error is one of the
-// temporary file, and says that not all records were dropped.
-func (c *Compaction) Done(s *state.State) ([]state.Record, error) {
+// Done returns the records that state how far the partitions are compacted at now (µs): the retention
+// of tombstones begins when the records that they hide are gone. It omits partitions whose ranges in
+// the committed state s are not where this pass put them. An error is one of the temporary file, and
+// says that not all records were dropped.
+func (c *Compaction) Done(s *state.State, now int64) ([]state.Record, error) {
 	if c.more {
 		return nil, c.stray()
 	}
@@ -384,7 +387,7 @@ func (c *Compaction) Done(s *state.State) ([]state.Record, error) {
 			continue
 		}
 		recs = append(recs, state.Record{Kind: state.CompactionDone, Topic: k.topic, Partition: k.partition, Clean: state.Compaction{
-			To: k.to, Swept: k.sweep, Tombstones: uint32(min(k.tombstones, math.MaxUint32)), Time: c.time,
+			To: k.to, Swept: k.sweep, Tombstones: uint32(min(k.tombstones, math.MaxUint32)), Time: max(c.time, now),
 		}})
 	}
 	return recs, nil
@@ -395,7 +398,7 @@ func (c *Compaction) Done(s *state.State) ([]state.Record, error) {
 func (k *compacting) inPlace(p *state.Partition) bool {
 	var found []state.Source
 	for i := range p.Ranges {
-		if p.Ranges[i].Base >= k.to {
+		if p.Ranges[i].Base >= k.end {
 			break
 		}
 		if !p.Ranges[i].Lost() {

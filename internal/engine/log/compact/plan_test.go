@@ -39,7 +39,7 @@ func newHistory(t *testing.T, topics int) *history {
 func (h *history) slot(recs []state.Record, sizes ...uint32) {
 	h.t.Helper()
 	head := record.Head{
-		Kind: record.KindData, Cluster: record.ID{1}, Epoch: 1, Nonce: record.ID{2}, Slot: h.s.Pos.Slot,
+		Kind: record.KindData, Cluster: record.ID{1}, Epoch: h.s.Pos.Epoch, Nonce: h.s.Nonce, Slot: h.s.Pos.Slot,
 		PrevCRC: h.s.PrevCRC, Time: max(h.now, h.s.AppendTime+1),
 	}
 	var index []record.IndexEntry
@@ -128,6 +128,53 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 		}
 		check.Equalf(t, next, h.s.Topic(record.ID{0, 1}).Partitions.At(0).Next, "a pass ends at offset")
 	}
+}
+
+// TestRunsEndAtLostOffsets: a pass makes no range of the ranges on both sides of lost offsets.
+func TestRunsEndAtLostOffsets(t *testing.T) {
+	h := newHistory(t, 1)
+	h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{"cleanup-policy": "compact"}}}, 100)
+	h.now += time.Hour.Microseconds()
+	h.merge(compact.Policy{Purge: compact.Purge{Below: 1}})
+	seal := record.Head{
+		Kind: record.KindSeal, Cluster: record.ID{1}, Epoch: 1, Nonce: record.ID{2}, Slot: h.s.Pos.Slot, PrevCRC: h.s.PrevCRC,
+		Time: h.now + 1, Flags: record.FlagRecovery, NextEpoch: 2, NextNonce: record.ID{3},
+	}
+	must.NoError(t, h.s.Apply(&seal, []state.Record{
+		{Kind: state.FormatLevel, Level: state.LevelRecovery},
+		{Kind: state.LossAccepted, Loss: &state.Loss{LastEpoch: 1, Next: []state.LostOffsets{{Topic: record.ID{0, 1}, Next: 2}}}},
+	}, nil))
+	h.slot(nil, 100)
+	h.now += time.Hour.Microseconds()
+	h.merge(compact.Policy{Purge: compact.Purge{Below: 1}})
+	must.Equalf(t, h.ranges(), 3, "ranges")
+	runs := compact.ChooseCompaction(h.s.View(), compact.Policy{}, h.now).Scans()[0]
+	must.Equalf(t, len(runs), 2, "runs around lost offsets")
+	check.Equalf(t, runs[1].Ranges[0].Base, 2, "the second run begins at offset")
+}
+
+// TestSweepBelowYoungRanges: a pass that only removes old tombstones ends, although ranges that were
+// compacted before are now younger than min-compaction-lag.
+func TestSweepBelowYoungRanges(t *testing.T) {
+	h := newHistory(t, 1)
+	for to := range int64(2) {
+		h.slot(nil, 100)
+		h.now += time.Hour.Microseconds()
+		h.merge(compact.Policy{Purge: compact.Purge{Below: 1}})
+		h.slot([]state.Record{{Kind: state.CompactionDone, Topic: record.ID{0, 1}, Clean: state.Compaction{To: to + 1, Tombstones: 1, Time: h.now}}})
+	}
+	h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{
+		"cleanup-policy": "compact", "min-compaction-lag": "90m", "delete-retention-time": "30m",
+	}}})
+	pass := compact.ChooseCompaction(h.s.View(), compact.Policy{}, h.now)
+	must.Equalf(t, len(pass.Scans()[0][0].Ranges), 1, "old ranges")
+	must.NoError(t, pass.Decide(func() error { return nil }))
+	check.Equalf(t, len(must.Get(pass.Plans())(t)), 0, "portions that lose records")
+	recs := must.Get(pass.Done(h.s.View(), h.now+1))(t)
+	must.Equalf(t, len(recs), 1, "finished partitions")
+	check.Equalf(t, recs[0].Clean.To, 2, "compacted up to offset")
+	check.Equalf(t, recs[0].Clean.Swept, 1, "tombstones removed up to offset")
+	check.Equalf(t, recs[0].Clean.Time, h.now+1, "time of the end of the pass")
 }
 
 // TestDirtyRatio: a partition is due when more than the ratio of its bytes is not compacted.

@@ -2,6 +2,7 @@ package compact_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -57,6 +58,35 @@ func TestPassReadsAtMostTwice(t *testing.T) {
 		t.Errorf("the second pass read %d bytes of %d", read, size)
 	}
 	check.Equalf(t, met.GetOrCreateGauge("seb_compaction_left_bytes", nil).Get(), 0, "bytes left after a pass")
+}
+
+// TestMovedBatchDropsNothing: no checksum covers the base offset of a batch. A batch with a wrong one
+// must not count as newer than the newest record of its key.
+func TestMovedBatchDropsNothing(t *testing.T) {
+	store := objstore.NewMemory()
+	b := openBroker(t, store)
+	must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}))(t)
+	m := compact.Open(compact.Options{Log: b, Store: store, TempDir: t.TempDir(), Policy: compact.Policy{Age: time.Microsecond}, Every: time.Hour})
+	defer m.Close()
+	w := written{}
+	for _, key := range []string{"other", "key", "key"} {
+		brokertest.Produce(t, b, "t", 0, record.Record{Timestamp: 1, Key: []byte(key), Value: []byte("value")})
+		w.write(t, b, 1)
+		must.Equalf(t, must.Get(m.Once(t.Context()))(t), true, "a pack was made")
+	}
+	r := b.View().TopicByName("t").Partitions.At(0).Ranges[1]
+	name := b.View().RangeKey(&r)
+	obj := must.Get(store.Get(t.Context(), name, objstore.Whole))(t)
+	body := must.Get(io.ReadAll(obj.Body))(t)
+	body[r.Pos+7] ^= 1
+	must.NoError(t, store.Delete(t.Context(), name))
+	must.NoError(t, store.Put(t.Context(), name, objstore.NewBody(body)))
+	for range 5 {
+		_, _ = m.Once(t.Context())
+	}
+	p := b.View().TopicByName("t").Partitions.At(0)
+	check.Equalf(t, p.Ranges[len(p.Ranges)-1].Records, 1, "the newest record of the key")
+	w.check(t, b)
 }
 
 // damaging is a temporary file that sometimes returns a wrong bit.
