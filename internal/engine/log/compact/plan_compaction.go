@@ -152,7 +152,8 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Policy, now i
 		}
 		k.ranges = append(k.ranges, *r)
 		k.end = r.End()
-		dirty := int64(r.Len) * min(max(k.end-k.clean, 0), int64(r.Span)) / int64(r.Span)
+		offsets, span := min(max(k.end-k.clean, 0), int64(r.Span)), int64(r.Span)
+		dirty := (int64(r.Len)*offsets + span - 1) / span // not 0 for a few of very many offsets
 		dirtyBytes += dirty
 		cleanBytes += int64(r.Len) - dirty
 	}

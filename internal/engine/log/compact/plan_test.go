@@ -194,6 +194,21 @@ func TestDirtyRatio(t *testing.T) {
 	}
 }
 
+// TestFewDirtyOffsets: one dirty offset in a range of few bytes over many offsets is less than a byte,
+// and is compacted nevertheless. A purge waits for it.
+func TestFewDirtyOffsets(t *testing.T) {
+	h := newHistory(t, 1)
+	h.span = 1000
+	h.slot([]state.Record{{Kind: state.TopicChange, Topic: record.ID{0, 1}, Settings: map[string]string{"cleanup-policy": "compact"}}}, 100)
+	h.now += time.Hour.Microseconds()
+	purge := compact.Policy{Purge: compact.Purge{Topic: record.ID{0, 1}, Below: 1000}}
+	h.merge(purge)
+	for _, to := range []int64{999, 1000} {
+		h.slot([]state.Record{{Kind: state.CompactionDone, Topic: record.ID{0, 1}, Clean: state.Compaction{To: to, Time: h.now}}})
+		check.Equalf(t, compact.ChooseCompaction(h.s.View(), purge, h.now) != nil, to < 1000, "due for a purge when compacted to %d", to)
+	}
+}
+
 // TestYear checks that over a year the ranges in the state stay within the tail plus partitions ×
 // (bytes / pack size).
 func TestYear(t *testing.T) {
