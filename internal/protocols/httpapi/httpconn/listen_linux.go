@@ -50,6 +50,15 @@ func unread(conn net.Conn) (is bool) {
 	return is
 }
 
+// unsent reports whether the kernel holds bytes of a connection that the peer has not confirmed.
+func unsent(conn net.Conn) (is bool) {
+	control(conn, func(fd int) {
+		n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+		is = err == nil && n > 0
+	})
+	return is
+}
+
 // silent reports whether a connection has never sent anything.
 func silent(conn net.Conn) (is bool) {
 	control(conn, func(fd int) {

@@ -32,3 +32,5 @@ func waited(net.Conn) time.Duration { return 0 }
 
 // unread reports whether the kernel may hold bytes of a connection that are not yet read.
 func unread(net.Conn) bool { return true }
+
+func unsent(net.Conn) bool { return true } // unknown

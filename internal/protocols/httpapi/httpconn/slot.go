@@ -40,7 +40,7 @@ type ConnSlot struct {
 
 	evicted         time.Time // last eviction attempt, in phase idle
 	unauthenticated bool      // to be closed after its answer
-	complete        bool      // the body was read, in phase finishing: unread bytes are the next request
+	complete        bool      // in phase finishing: the body was read to its end
 	gone            func()    // ends the event stream that has taken the connection over; nil: none has
 }
 
@@ -278,8 +278,8 @@ func (p *ConnSlot) evictableLocked(now time.Time) bool {
 	return now.Sub(p.evicted) >= pollInterval && (age >= unreadMax || !unread(p.conn)) && (age >= silentMin || !mute(p.conn))
 }
 
-// finishedLocked reports whether a connection whose request has ended may be closed for another. One
-// with the next request has its answer, and waits for a processor.
+// finishedLocked reports whether a connection whose request has ended may be closed for another: if its
+// body does not end, or its answer does not leave. Another one waits only for a processor.
 func (p *ConnSlot) finishedLocked(now time.Time) bool {
 	age := now.Sub(p.since)
 	switch {
@@ -288,7 +288,7 @@ func (p *ConnSlot) finishedLocked(now time.Time) bool {
 	case p.unauthenticated:
 		return age >= idleMin
 	}
-	return age >= finishingMax && (age >= unreadMax || !p.complete || !unread(p.conn))
+	return age >= finishingMax && (age >= unreadMax || !p.complete || unsent(p.conn))
 }
 
 // slowLocked reports whether a body is slow enough to be aborted for others.
