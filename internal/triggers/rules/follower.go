@@ -95,7 +95,7 @@ type Sizes struct {
 // DefaultSizes returns the sizes of a broker.
 func DefaultSizes() Sizes {
 	return Sizes{
-		ReadBytes: 512 << 10, Pieces: 16, Outbox: 2000, Dues: 2000, Work: workDefault, Costly: costlyDefault, Shared: sharedDefault, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
+		ReadBytes: 512 << 10, Pieces: 16, Outbox: 1000, Dues: 2000, Work: workDefault, Costly: costlyDefault, Shared: sharedDefault, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
 		Retry: pause.Growth{Min: 100 * time.Millisecond, Max: time.Minute}, SaveEvery: time.Hour, SaveRecords: 100_000,
 	}
 }

@@ -73,8 +73,8 @@ type entry struct {
 	row rule.Row
 }
 
-// entryBytes estimates the memory of an entry without its state.
-const entryBytes = 80
+// entryBytes estimates the memory of an entry without its state, with the room that a row grows by.
+const entryBytes = 160
 
 func (x *entry) bytes() int64 { return entryBytes + int64(cap(x.row.State)) }
 
