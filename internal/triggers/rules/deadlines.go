@@ -16,7 +16,7 @@ import (
 // allDeadlines passes some of the deadlines that are complete.
 func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	for topic, at := range w.complete {
-		again, err := w.topicDeadlines(ctx, w.groupsOf(topic), w.served(topic), at)
+		again, err := w.topicDeadlines(ctx, w.dueGroups(topic, at), w.served(topic), at)
 		if err != nil {
 			return false, err
 		}
@@ -26,10 +26,10 @@ func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	return more || again, err
 }
 
-// groupsOf returns the groups of the triggers of a topic.
-func (w *worker) groupsOf(topic record.ID) (list []*group) {
+// dueGroups returns the groups of the triggers of a topic with rows that may be due at an instant.
+func (w *worker) dueGroups(topic record.ID, at int64) (list []*group) {
 	for _, l := range w.live {
-		if l.Events == topic && !slices.Contains(list, l.group) {
+		if l.group.due <= at && l.Events == topic && !slices.Contains(list, l.group) {
 			list = append(list, l.group)
 		}
 	}
@@ -40,7 +40,10 @@ func (w *worker) groupsOf(topic record.ID) (list []*group) {
 // after the others, in a transaction of its own, so that the others do not wait for it.
 func (w *worker) topicDeadlines(ctx context.Context, groups []*group, lives []*live, at int64) (more bool, err error) {
 	w.left = w.opt.Sizes.Work
-	p := deadlinePass{worker: w, lives: lives, cut: at}
+	p := deadlinePass{worker: w, cut: at}
+	if len(lives) > 0 {
+		p.topic = lives[0].Events
+	}
 	for _, g := range groups {
 		p.from = append(p.from, source{g.no, &g.due})
 	}
@@ -60,7 +63,7 @@ func (w *worker) topicDeadlines(ctx context.Context, groups []*group, lives []*l
 		case w.left <= 0:
 			more = true
 		default:
-			p := deadlinePass{worker: w, lives: lives, cut: at, from: []source{{-l.No, &l.due}}}
+			p := deadlinePass{worker: w, cut: at, from: []source{{-l.No, &l.due}}}
 			again, err := p.run(ctx)
 			if err != nil {
 				return false, err
@@ -103,7 +106,7 @@ type dueTransition struct {
 // deadlinePass passes deadlines up to an instant, in one transaction.
 type deadlinePass struct {
 	*worker
-	lives []*live // the triggers whose deadlines pass; those of other triggers in shared rows do not
+	topic record.ID // in shared rows, the deadlines of the triggers pass that the main reader serves for it
 	from  []source
 	cut   int64
 
@@ -204,7 +207,7 @@ func (p *deadlinePass) passRow(k store.InstKey) error {
 		l := p.byNo[no]
 		switch {
 		case l == nil: // flush leaves it out
-		case k.Group < 0, !p.costly(l) && slices.Contains(p.lives, l):
+		case k.Group < 0, !p.costly(l) && l.status == store.Joined && l.Events == p.topic:
 			err = p.pass(l, at)
 		default: // its deadlines pass at another time
 			i, _ := x.find(no)
