@@ -13,9 +13,9 @@ import (
 )
 
 // The triggers of a topic that mention the same events form groups. An entity has one row for all
-// triggers of a group, so that an event that all of them mention writes one row. A trigger has a row of its own, for an entity,
-// while it reads separately or is costly, because its deadlines then pass at another time, and if its
-// state is large, because the other triggers would write it with each event.
+// triggers of a group, so that an event that all of them mention writes one row. A trigger has a row
+// of its own for an entity while it reads separately or is costly, because its deadlines then pass at
+// another time, and if its state is large, because the other triggers would write it with each event.
 const (
 	groupMax      = 64  // triggers
 	sharedDefault = 512 // bytes of state in a shared row
@@ -29,7 +29,7 @@ type group struct {
 	due     int64 // no shared row is due earlier
 }
 
-// join adds a trigger to its group.
+// joinGroup adds a trigger to its group.
 func (w *worker) joinGroup(l *live, no int64, topic string) {
 	g := w.groups[no]
 	if g == nil {
@@ -317,7 +317,7 @@ type gone struct {
 	at        store.InstKey // in the rows of the group
 }
 
-// sweep deletes some of the rows of a removed trigger, and its states in those of its group. It
+// sweepSome deletes some of the rows of a removed trigger, and its states in those of its group. It
 // reports whether there may be more.
 func (w *worker) sweepSome(tx *store.Tx, g *gone) (more bool, err error) {
 	n, err := tx.SweepInst(-g.no, w.opt.Sizes.Sweep)
