@@ -16,17 +16,24 @@ import (
 	"github.com/sebbroker/seb/test/must"
 )
 
-// fill appends events of random entities, a thousand per slot, one slot per millisecond.
+// fill appends events of random entities.
 func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
-	t, _ := s.b.Topic("events")
 	r := rand.New(rand.NewPCG(1, 2))
-	for total < n {
+	appendEvents(b, s, n, func(int) rule.Event {
+		return ev(fmt.Sprintf("user-%07d", r.IntN(entities)), fmt.Sprintf("event-%d", r.IntN(names)))
+	})
+	return n
+}
+
+// appendEvents appends n events, a thousand per slot, one slot per millisecond.
+func appendEvents(b testing.TB, s *stepped, n int, event func(i int) rule.Event) {
+	t, _ := s.b.Topic("events")
+	for from := 0; from < n; from += 1000 {
 		var recs [2][]record.Record
-		for range 1000 {
-			e := ev(fmt.Sprintf("user-%07d", r.IntN(entities)), fmt.Sprintf("event-%d", r.IntN(names)))
-			value := must.Get(json.Marshal(e))(b)
+		for i := range 1000 {
+			e := event(from + i)
 			part := s.b.partOf(t, e.EntityID)
-			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
+			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: must.Get(json.Marshal(e))(b)})
 		}
 		s.b.mu.Lock()
 		for part := range recs {
@@ -34,9 +41,12 @@ func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
 		}
 		s.b.mu.Unlock()
 		s.b.advance(time.Millisecond)
-		total += 1000
 	}
-	return total
+}
+
+// inTurn are events of entities that follow each other in no order of their names.
+func inTurn(name string, from int) func(i int) rule.Event {
+	return func(i int) rule.Event { return ev(fmt.Sprintf("user-%07d", (from+i)*7919%1_000_000), name) }
 }
 
 func benchEngine(b testing.TB) *stepped {
@@ -78,25 +88,10 @@ func BenchmarkManyTriggers(b *testing.B) {
 			}
 			s.settle()
 			const entities = 10_000
-			t, _ := s.b.Topic("events")
 			total := 0
 			for b.Loop() {
 				b.StopTimer()
-				for i := 0; i < entities; i += 1000 {
-					var recs [2][]record.Record
-					for j := range 1000 {
-						e := ev(fmt.Sprintf("user-%07d", (total+i+j)*7919%1_000_003), "e0")
-						value, _ := json.Marshal(e)
-						part := s.b.partOf(t, e.EntityID)
-						recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
-					}
-					s.b.mu.Lock()
-					for part := range recs {
-						s.b.appendLocked(t.ID, uint32(part), recs[part])
-					}
-					s.b.mu.Unlock()
-					s.b.advance(time.Millisecond)
-				}
+				appendEvents(b, s, entities, inTurn("e0", total))
 				total += entities
 				b.StartTimer()
 				at := time.Now()
@@ -114,22 +109,7 @@ func BenchmarkInstances(b *testing.B) {
 		s := benchEngine(b)
 		s.put(s.definition("week", `signup THEN (NOT use WITHIN 7 days)`, func(d *rule.Definition) { d.Fire = rule.OnEdge }))
 		s.settle()
-		t, _ := s.b.Topic("events")
-		for i := 0; i < entities; i += 1000 {
-			var recs [2][]record.Record
-			for j := range 1000 {
-				e := ev(fmt.Sprintf("user-%07d", (i+j)*7919%entities), "signup")
-				value, _ := json.Marshal(e)
-				part := s.b.partOf(t, e.EntityID)
-				recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
-			}
-			s.b.mu.Lock()
-			for part := range recs {
-				s.b.appendLocked(t.ID, uint32(part), recs[part])
-			}
-			s.b.mu.Unlock()
-			s.b.advance(time.Millisecond)
-		}
+		appendEvents(b, s, entities, inTurn("signup", 0))
 		at := time.Now()
 		s.settle()
 		b.ReportMetric(entities/time.Since(at).Seconds(), "events/s")
