@@ -3,6 +3,7 @@ package core_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/test/check"
@@ -51,6 +52,39 @@ func TestSnapshotsByBytes(t *testing.T) {
 			}
 			check.Equalf(t, at[2]-at[1], c.want, "slots between two snapshots, the last of %d bytes", size)
 		})
+	}
+}
+
+// TestEarlySnapshotsShareAPass: each pass over the bucket LISTs, so snapshots that follow each other
+// quickly because of their bytes start one in the time between two steps for garbage.
+func TestEarlySnapshotsShareAPass(t *testing.T) {
+	b := leader(t, core.Config{SnapshotBytes: 4 * 4096, GarbageWait: core.Duration(5 * time.Minute)})
+	var passes []core.Effect
+	answered := 0
+	b.onEffect = func(e core.Effect) {
+		if e.Kind == core.EffCollect {
+			passes = append(passes, e)
+		}
+	}
+	for i, want := range []int{0, 1, 1, 2} { // a leader waits before its first pass
+		for snapshots := 0; snapshots < 6; {
+			b.freeze(nil, one(-1))
+			for len(b.open) > 0 {
+				e := b.next()
+				if e.Kind == core.EffPutSnapshot {
+					snapshots++
+				}
+				b.answer(e)
+			}
+			for _, e := range passes[answered:] {
+				answered++
+				b.step(&core.Event{Kind: core.EvCollected, Op: e.Op, Outcome: core.OutcomeOK})
+			}
+		}
+		check.Equalf(t, answered, want, "passes in part %d", i)
+		if i != 1 {
+			b.passes(6 * time.Minute)
+		}
 	}
 }
 
