@@ -22,15 +22,16 @@ func TestDeliveries(t *testing.T) {
 	const (
 		triggers, small, large = 4, 200, 30 // of each kind
 		payload                = 200 << 10
-		inflight               = 64 + 8 // half of all, and an eighth of the rest
-		largeInflight          = 5
+		inflight               = 56       // nearly half of all: more if one trigger begins before the others
+		largeInflight          = triggers // each has one
 	)
 	beside(t)
 	b := start(t, "--batch-wait-time", "5ms", "--webhook-targets", "127.0.0.1")
 	r := newHolding(t)
 	put := func(kind string) {
 		for i := range triggers {
-			body := fmt.Sprintf(`{"expr":%q,"deliver":{"url":"%s/%s","secrets":["whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"],"concurrency":1000}}`, kind, r.URL, kind)
+			body := fmt.Sprintf(`{"expr":%q,"deliver":{"url":"%s/%s","secrets":["whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"],"concurrency":1000,"retries":[%s]}}`,
+				kind, r.URL, kind, strings.TrimSuffix(strings.Repeat(`"1s",`, 30), ","))
 			b.accepted(fmt.Sprintf("/triggers/%s-%d", kind, i), request{method: http.MethodPut, kind: api.JSON, body: []byte(body)})
 		}
 	}
