@@ -58,10 +58,9 @@ type compaction struct {
 	r    *run
 	pass *compact.Compaction
 	view *state.State
-	// the remaining portions of a round, and rounds
-	scans  [][]compact.Run
-	rounds int
-	plans  [][]compact.Run
+	// the remaining portions of a round, or of the filtering
+	scans, plans [][]compact.Run
+	filtering    bool
 }
 
 // scratch is a temporary file in memory.
@@ -84,13 +83,13 @@ func (s *scratch) Close() error { return nil }
 
 // next processes the next portion, or ends the pass.
 func (c *compaction) next() {
-	if len(c.scans) > 0 {
+	if len(c.scans) > 0 && !c.pass.Full() {
 		runs := c.scans[0]
 		c.scans = c.scans[1:]
 		c.with(runs, func(parts [][]byte) { c.scan(runs, parts) })
 		return
 	}
-	if c.rounds > 0 {
+	if !c.filtering {
 		c.endRound()
 		return
 	}
@@ -109,6 +108,9 @@ func (c *compaction) next() {
 	if err != nil {
 		c.r.n.w.fail("R8: end of a pass: %v", err)
 	}
+	if c.pass.Partial() {
+		c.r.n.w.stats.Partial++
+	}
 	for _, rec := range recs {
 		o := &op{w: c.r.n.w, id: 1<<59 | uint64(c.r.packed), epoch: c.view.Pos.Epoch, rec: &rec}
 		o.done = func(o *op) {
@@ -123,9 +125,9 @@ func (c *compaction) next() {
 // endRound decides about the keys of a round, and begins the next one or the filtering.
 func (c *compaction) endRound() {
 	err := c.pass.Decide(func() error { return nil })
-	if c.rounds--; c.rounds > 0 {
-		c.scans = c.pass.Scans()
-	} else if err == nil {
+	c.scans = c.pass.Scans()
+	if c.filtering = c.pass.Decided(); c.filtering && err == nil {
+		c.scans = nil
 		c.plans, err = c.pass.Plans()
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ type packing struct {
 }
 
 // packConfig merges a lot: small packs, often, with little memory for keys.
-var packConfig = compact.Policy{Target: 3000, Age: 2 * time.Second, Small: 3, KeyBytes: 480, Scratch: newScratch}
+var packConfig = compact.Policy{Target: 3000, Age: 2 * time.Second, Small: 3, KeyBytes: 240, Scratch: newScratch}
 
 // packs starts packs and compactions on leaders at random times.
 func (w *simulation) packs() {
@@ -51,7 +51,7 @@ func (w *simulation) packs() {
 	}
 	if c := compact.ChooseCompaction(view, packConfig, at); c != nil {
 		r.packing = true
-		(&compaction{r: r, pass: c, view: view, rounds: c.Rounds(), scans: c.Scans()}).next()
+		(&compaction{r: r, pass: c, view: view, scans: c.Scans()}).next()
 	}
 }
 

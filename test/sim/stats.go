@@ -18,6 +18,7 @@ type Stats struct {
 	Leaders, Seals, Snapshots  int
 	Deleted, Commits, Trims    int
 	Packs, Compactions         int
+	Partial                    int // passes that were too large and ended in part
 	Journals                   int // epochs with a journal
 	Rights, Checked            int // changes of principals and rules, records of principals
 	Audited                    int // changes with an audit record

@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,7 +30,7 @@ import (
 // filterBytes is how much of a range is filtered at a time, in whole batches, at least one.
 const filterBytes = 1 << 20
 
-// compact runs a pass of ChooseCompaction, and reports whether any partition was finished.
+// compact runs a pass of ChooseCompaction, and reports whether it changed anything.
 func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) (done bool, err error) {
 	defer c.Close()
 	begin := time.Now()
@@ -57,6 +58,10 @@ func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) 
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
+	if c.Partial() {
+		m.opt.Logger.Info("partitions partly compacted", "partitions", len(c.parts), "dropped", dropped, "read", m.passed.read, "took", time.Since(begin))
+		return dropped > 0, nil
+	}
 	if len(recs) == 0 {
 		return false, nil // ranges moved meanwhile: the next pass uses their new locations
 	}
@@ -73,8 +78,11 @@ func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) 
 // decide runs the rounds of a pass.
 func (m *Merger) decide(ctx context.Context, c *Compaction, view *state.State) error {
 	var reader record.Reader
-	for range c.Rounds() {
+	for !c.Decided() {
 		for _, runs := range c.Scans() {
+			if c.Full() {
+				break
+			}
 			if err := m.scan(ctx, c, runs, view, &reader); err != nil {
 				return err
 			}
@@ -93,27 +101,29 @@ func (m *Merger) decide(ctx context.Context, c *Compaction, view *state.State) e
 }
 
 // between merges commit objects between the portions of a long pass if too many wait, because their
-// ranges take memory of the state. A pack of them does not move the ranges of the pass.
+// ranges take memory of the state. A pack of them does not move the ranges of the pass, and an error of
+// it is none of the pass: it is tried again after the next portion.
 func (m *Merger) between(ctx context.Context) error {
 	m.passed.log(m.opt.Logger)
-	for m.backlogged() {
-		view := m.opt.Log.View()
-		if view == nil {
-			return nil
-		}
+	view := m.opt.Log.View()
+	for ; view != nil && m.backlogged(); view = m.opt.Log.View() {
 		policy := m.policy()
 		policy.KeepPacks = true
 		now, _ := m.opt.Log.Now()
 		plan := Choose(view, policy, now.UnixMicro())
 		if plan == nil {
-			return nil
+			break
 		}
 		if _, err := m.merge(ctx, plan, view); err != nil {
-			return err
+			m.report(ctx, err)
+			break
 		}
 		m.ranges = m.opt.Ranges()
 	}
-	return nil
+	if view == nil {
+		return cmp.Or(ctx.Err(), errors.New("this broker does not lead any more"))
+	}
+	return ctx.Err()
 }
 
 // passed is the progress of a pass, for operators.

@@ -145,10 +145,7 @@ func (m *Merger) run(ctx context.Context) {
 		for ctx.Err() == nil {
 			m.pace.start(m.rests())
 			more, err := m.Once(ctx)
-			if err != nil && ctx.Err() == nil {
-				m.failed.Inc()
-				m.opt.Logger.Warn("merge failed", "err", err)
-			}
+			m.report(ctx, err)
 			if !more || err != nil {
 				break
 			}
@@ -157,6 +154,14 @@ func (m *Merger) run(ctx context.Context) {
 		if m.opt.Ranges != nil {
 			m.ranges = m.opt.Ranges()
 		}
+	}
+}
+
+// report counts and logs an error, unless Close is the reason.
+func (m *Merger) report(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		m.failed.Inc()
+		m.opt.Logger.Warn("merge failed", "err", err)
 	}
 }
 

@@ -20,22 +20,31 @@ import (
 //		   hash of key,       by sorting   that lose records, in order
 //		   position           on disk
 //
-//	 1. In each of Rounds, Scan the runs of Scans, and Decide. A round decides about a part of the
-//	    keys: all of them, unless the partitions have more than recordsMax records.
+//	 1. Until Decided, Scan the runs of Scans as long as the round is not Full, and Decide. A round
+//	    decides about a part of the keys: all of them, unless the partitions have more than recordsMax
+//	    records.
 //	 2. Filter the runs of each of Plans, which lose records. The rest of them goes into a pack, which
 //	    is stored and installed like any other (rule R8).
 //	 3. Propose the records of Done, which state how far the partitions are compacted.
 //
-// So a pass reads each byte at most twice. An interrupted pass loses nothing: the next pass starts
-// where the last complete one ended. Only ranges in packs take part, so the newest part of the log is
-// unchanged. Records without a key stay. Close it after the last step.
+// So a pass of one round reads each byte at most twice. An interrupted pass loses nothing: the next
+// pass starts where the last complete one ended. Only ranges in packs take part, so the newest part
+// of the log is unchanged. Records without a key stay. Close it after the last step.
+//
+// The temporary files are bounded. When the records to drop fill theirs, or few keys have so many
+// records that those of a round fill theirs, the pass drops what is decided and ends as Partial. It has
+// made the partitions smaller, and the next pass continues with the rest.
 type Compaction struct {
 	policy Policy
 	time   int64
 	parts  []*compacting
 	bytes  int64
-	rounds uint64
-	round  uint64
+
+	rounds, round uint64
+	roundMax      uint64 // records of a round if their keys are many
+	taken         uint64 // entries of keys
+	full          bool   // taken has reached its bound
+	drops         uint64 // entries of gone
 
 	keys     sorter // of a round: hash of the key (two numbers), position
 	gone     sorter // dropped records: position, hash of the key
@@ -49,7 +58,7 @@ type keyHash [2]uint64
 
 // compacting is a partition in a Compaction.
 type compacting struct {
-	number     uint32 // within the Compaction
+	salt       []byte // of the hashes of its keys
 	topic      record.ID
 	partition  uint32
 	ranges     []state.Range
@@ -98,7 +107,9 @@ func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
 	})
 	ranges, records := uint64(0), uint64(0)
 	for i, k := range p.parts {
-		k.number, k.first = uint32(i), ranges
+		// The time, because clients that knew the salt could choose keys that all belong to one round.
+		k.salt = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(i)), uint64(now))
+		k.first = ranges
 		ranges += uint64(len(k.ranges))
 		k.dropping = make([]bool, len(k.ranges))
 		for j := range k.ranges {
@@ -111,20 +122,36 @@ func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
 	return p
 }
 
-// recordsMax bounds the records of a round if their keys are many: their temporary file takes 512 MiB.
-const recordsMax = 22_000_000
+const (
+	// recordsMax bounds the records of a round if their keys are many: their temporary file takes 512
+	// MiB.
+	recordsMax = 22_000_000
+	// roundsFull is how many times as many records fill the temporary file of a round, because few keys
+	// have most of them.
+	roundsFull = 2
+)
 
 // sorting divides a pass over a number of records into rounds. Both sorters are in use at once and
 // share the memory. A run that is merged needs memory for at least one entry.
 func (c *Compaction) sorting(records uint64) {
 	most := uint64(max(c.policy.KeyBytes/(2*entrySize), 2))
-	c.rounds = max(1, (records+min(recordsMax, most*most)-1)/min(recordsMax, most*most))
+	c.roundMax = min(recordsMax, most*most)
+	c.rounds = max(1, (records+c.roundMax-1)/c.roundMax)
 	c.keys = sorter{create: c.policy.Scratch, most: int(most)}
 	c.gone = sorter{create: c.policy.Scratch, most: int(most)}
 }
 
-// Rounds is how many times Scans must be read.
-func (c *Compaction) Rounds() int { return int(c.rounds) }
+// Full reports whether the temporary file of a round is full. Scan then takes no further records, which
+// stay. That is right at each position, because a record is dropped only for a newer one that was taken.
+func (c *Compaction) Full() bool { return c.full }
+
+// Decided reports whether no further round follows.
+func (c *Compaction) Decided() bool {
+	return c.round == c.rounds || c.full || c.drops >= c.roundMax
+}
+
+// Partial reports whether the pass was Decided before its last round ended.
+func (c *Compaction) Partial() bool { return c.round < c.rounds || c.full }
 
 // Bytes is how many bytes a pass reads at most.
 func (c *Compaction) Bytes() int64 { return c.bytes * int64(c.rounds+1) }
@@ -171,8 +198,8 @@ func (c *Compaction) Scans() [][]Run {
 	return c.portions(func(*compacting, int) bool { return true })
 }
 
-// Plans lists the runs that lose records, in portions of at most a pack's size. Call it after the
-// last Decide.
+// Plans lists the runs that lose records, in portions of at most a pack's size. Call it when all is
+// Decided.
 func (c *Compaction) Plans() ([][]Run, error) {
 	if err := c.gone.sort(); err != nil {
 		return nil, err
@@ -240,6 +267,11 @@ func (c *Compaction) Scan(run *Run, j int, batches []byte, r *record.Reader) err
 		if rec.Value == nil && rec.Offset >= k.clean {
 			k.tombstones++
 		}
+		if c.taken == roundsFull*c.roundMax {
+			c.full = true
+			return nil
+		}
+		c.taken++
 		if err := c.keys.add(entry{h[0], h[1], place | swept}); err != nil {
 			return err
 		}
@@ -249,7 +281,7 @@ func (c *Compaction) Scan(run *Run, j int, batches []byte, r *record.Reader) err
 
 func (k *compacting) hash(key []byte) keyHash {
 	var buf [256]byte
-	h := sha256.Sum256(append(binary.LittleEndian.AppendUint32(buf[:0], k.number), key...))
+	h := sha256.Sum256(append(append(buf[:0], k.salt...), key...))
 	return keyHash{binary.LittleEndian.Uint64(h[:]), binary.LittleEndian.Uint64(h[8:])}
 }
 
@@ -284,6 +316,7 @@ func (c *Compaction) Decide(pause func() error) error {
 		last, any = e, true
 	}
 	c.keys.close()
+	c.taken = 0
 	c.round++
 	return nil
 }
@@ -299,6 +332,7 @@ func (c *Compaction) drop(e entry) error {
 	}
 	k := c.parts[i]
 	k.dropping[place>>32-k.first] = true
+	c.drops++
 	return c.gone.add(entry{place, e[0], e[1]})
 }
 
@@ -374,12 +408,15 @@ func (c *Compaction) Installed(l *Layout) {
 }
 
 // Done returns the records that state how far the partitions are compacted at now (µs): the retention
-// of tombstones begins when the records that they hide are gone. It omits partitions whose ranges in
-// the committed state s are not where this pass put them. An error is one of the temporary file, and
-// says that not all records were dropped.
+// of tombstones begins when the records that they hide are gone. There is none after a Partial pass.
+// It omits partitions whose ranges in the committed state s are not where this pass put them. An error
+// is one of the temporary file, and says that not all records were dropped.
 func (c *Compaction) Done(s *state.State, now int64) ([]state.Record, error) {
 	if c.more {
 		return nil, c.stray()
+	}
+	if c.Partial() {
+		return nil, nil
 	}
 	var recs []state.Record
 	for _, k := range c.parts {

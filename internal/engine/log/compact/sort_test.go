@@ -3,6 +3,7 @@ package compact_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -146,4 +147,102 @@ func TestDamagedTemporaryFileDropsNothing(t *testing.T) {
 	if failed == 0 || met.GetOrCreateCounter("seb_compactions_total").Get() == 0 {
 		t.Error("want both")
 	}
+}
+
+// limited is a temporary file that records the largest size of all.
+type limited struct {
+	*os.File
+	largest *int64
+}
+
+func (l limited) WriteAt(b []byte, at int64) (int, error) {
+	*l.largest = max(*l.largest, at+int64(len(b)))
+	return l.File.WriteAt(b, at)
+}
+
+// TestTemporaryFilesAreBounded compacts partitions with many times as many records as a round takes,
+// of many keys that each lose most of their records, and of one key that has most records. Each
+// temporary file holds the records of a few rounds at most, and only the newest record of each key
+// remains.
+func TestTemporaryFilesAreBounded(t *testing.T) {
+	const inMemory, records = 10, 3000
+	const round = inMemory * inMemory
+	for name, key := range map[string]func(i int) int{
+		"many keys": func(i int) int { return i % 500 },
+		"one key":   func(i int) int { return max(0, i-records+50) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, largest := objstore.NewMemory(), int64(0)
+			b := openBroker(t, store)
+			must.Get(b.CreateTopic(t.Context(), "t", broker.TopicSpec{Settings: map[string]string{
+				"cleanup-policy": "compact", "min-cleanable-dirty-ratio": "0",
+			}}))(t)
+			dir, met := t.TempDir(), metrics.NewSet()
+			policy := config
+			policy.KeyBytes = inMemory * 48
+			policy.Scratch = func() (compact.Scratch, error) {
+				f, err := os.CreateTemp(dir, "")
+				return limited{f, &largest}, err
+			}
+			m := compact.Open(compact.Options{Log: b, Store: store, TempDir: dir, Policy: policy, Every: time.Hour, Metrics: met})
+			defer m.Close()
+			newest := map[string]int64{}
+			for i := range records / 100 {
+				var recs []record.Record
+				for j := range 100 {
+					k := fmt.Sprint("key ", key(100*i+j))
+					newest[k] = int64(100*i + j)
+					recs = append(recs, record.Record{Timestamp: 1, Key: []byte(k), Value: []byte("value")})
+				}
+				brokertest.Produce(t, b, "t", 0, recs...)
+			}
+			mergeAll(t, m)
+			left := map[string]int64{}
+			brokertest.Each(t, b, "t", 0, 0, func(r *record.Record) { left[string(r.Key)] += r.Offset })
+			if !maps.Equal(left, newest) {
+				t.Errorf("%d keys remain of %d, or not the newest record of each", len(left), len(newest))
+			}
+			check.Equalf(t, met.GetOrCreateCounter("seb_compactions_total").Get(), 1, "complete passes")
+			t.Logf("the largest temporary file had %d entries", largest/24)
+			if largest > 3*round*24 {
+				t.Errorf("a temporary file had %d bytes, want at most %d", largest, 3*round*24)
+			}
+		})
+	}
+}
+
+// TestPassOutlivesFailedMerge: a commit object that cannot be merged between the portions of a pass
+// does not end the pass.
+func TestPassOutlivesFailedMerge(t *testing.T) {
+	store, ranges, spoiled := objstore.NewMemory(), 0, false
+	b := openBroker(t, store)
+	for _, name := range []string{"t", "other"} {
+		must.Get(b.CreateTopic(t.Context(), name, broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}))(t)
+	}
+	dir, met := t.TempDir(), metrics.NewSet()
+	policy := config
+	policy.KeyBytes, policy.Backlog = 10*48, 1
+	policy.Scratch = func() (compact.Scratch, error) {
+		if !spoiled { // the pass has begun
+			spoiled = true
+			brokertest.Produce(t, b, "other", 0, record.Record{Timestamp: 1, Key: []byte("k"), Value: []byte("v")})
+			lost := b.View().TopicByName("other").Partitions.At(0).Ranges[0]
+			must.NoError(t, store.Delete(t.Context(), b.View().RangeKey(&lost)))
+			ranges = 1
+		}
+		return os.CreateTemp(dir, "")
+	}
+	m := compact.Open(compact.Options{
+		Log: b, Store: store, TempDir: dir, Policy: policy, Every: time.Hour, Metrics: met,
+		Ranges: func() int { return ranges },
+	})
+	defer m.Close()
+	for i := range 60 {
+		brokertest.Produce(t, b, "t", 0, record.Record{Timestamp: 1, Key: fmt.Append(nil, i%10), Value: []byte("v")})
+	}
+	mergeAll(t, m)
+	check.Equalf(t, spoiled, true, "an object was lost")
+	check.Equalf(t, met.GetOrCreateCounter("seb_merge_failures_total").Get(), 1, "failed merges")
+	check.Equalf(t, met.GetOrCreateCounter("seb_compactions_total").Get(), 1, "passes")
+	check.Equalf(t, b.View().TopicByName("t").Partitions.At(0).Records, 10, "remaining records")
 }
