@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,7 @@ const (
 	sectionFollower = "follower"
 	sectionLoops    = "open and closed loop"
 	sectionLong     = "long runs"
+	sectionFlushed  = "flushed brokers"
 )
 
 // parts are the results of a plan, by part.
@@ -39,12 +41,12 @@ type parts map[string]*result.File
 var errNothing = errors.New("no runs were measured")
 
 // Write writes the document's sections, the pictures and the summary of the plan's existing
-// results. A long campaign has a separate section and keeps the others.
+// results. A long or flushed campaign has a separate section and keeps the others.
 func (p *Plan) Write(o Output) error {
 	s := store{filepath.Join(o.Results, p.Name())}
 	steps := p.Steps()
 	all, count := parts{}, 0
-	for _, part := range []string{PartRuns, PartWaits, PartFollower, PartLoops} {
+	for _, part := range allParts {
 		f, err := s.all(steps, part)
 		if err != nil {
 			return err
@@ -122,6 +124,10 @@ func (d *document) sections() ([]section, error) {
 		text, err := d.runs("long-")
 		return []section{{sectionLong, d.setup() + "\n" + text}}, err
 	}
+	if d.plan.Settings.Flushed {
+		text, err := d.flushed()
+		return []section{{sectionFlushed, text}}, err
+	}
 	list := []section{{sectionSetup, d.setup()}, {sectionSystems, d.systems()}}
 	for _, x := range []struct {
 		name string
@@ -146,6 +152,11 @@ func (d *document) picture(name string, c *report.Chart) (string, error) {
 	if len(c.Lines) == 0 {
 		return "", nil
 	}
+	return d.draw(name, c.Title, c)
+}
+
+// draw writes a picture and returns the link to it.
+func (d *document) draw(name, title string, c interface{ SVG(w io.Writer) error }) (string, error) {
 	if err := os.MkdirAll(d.pictures, 0o755); err != nil {
 		return "", err
 	}
@@ -156,5 +167,5 @@ func (d *document) picture(name string, c *report.Chart) (string, error) {
 	if err := os.WriteFile(filepath.Join(d.pictures, name+".svg"), b.Bytes(), 0o644); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("![%s](%s/%s.svg)\n\n", c.Title, d.link, name), nil
+	return fmt.Sprintf("![%s](%s/%s.svg)\n\n", title, d.link, name), nil
 }

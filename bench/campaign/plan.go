@@ -18,12 +18,14 @@ import (
 type Settings struct {
 	// Duration is the measured time of a run; 0: as Budget allows, up to 20 seconds.
 	Duration time.Duration
-	// Repeats of each run; 0: 3, or 5 for a long campaign.
+	// Repeats of each run; 0: 3, or 5 for a long or flushed campaign.
 	Repeats int
 	// Budget is the time for the whole campaign if Duration is 0; 0: 50 minutes.
 	Budget time.Duration
 	// Long selects runs of 10 minutes of Seb, NATS and Redis.
 	Long bool
+	// Flushed selects the brokers that flush before they acknowledge, without subscribers.
+	Flushed bool
 }
 
 // The defaults and the limits for Budget.
@@ -33,7 +35,7 @@ const (
 	largeLeast      = 10 * time.Second // of article-e: 1,000 messages, the minimum for a p99
 	durationLong    = 10 * time.Minute
 	repeatsDefault  = 3
-	repeatsLong     = 5
+	repeatsMore     = 5 // of the others
 	repeatsMax      = 100
 	budgetDefault   = 50 * time.Minute
 )
@@ -44,7 +46,12 @@ const (
 	PartWaits    = "batch-wait" // Seb's batch wait
 	PartFollower = "follower"   // messages received from another broker
 	PartLoops    = "loops"      // open and closed loop on a broker that pauses for a second
+	PartFlushed  = "flushed"    // brokers that flush before they acknowledge
+	PartFlush    = "flush"      // whether they do
 )
+
+// allParts are the parts in the order of documents.
+var allParts = []string{PartRuns, PartWaits, PartFollower, PartLoops, PartFlushed, PartFlush}
 
 // system is a measured system.
 type system struct {
@@ -86,6 +93,7 @@ type Step struct {
 	System   system
 	Workload workload.Workload
 	Repeat   int
+	Delay    time.Duration // of each flush of the broker, made with strace; 0: strace does not run
 }
 
 // Label returns the system's label in tables and pictures.
@@ -129,14 +137,16 @@ var errSettings = errors.New("campaign")
 func NewPlan(s Settings) (*Plan, error) {
 	if s.Repeats == 0 {
 		s.Repeats = repeatsDefault
-		if s.Long {
-			s.Repeats = repeatsLong
+		if s.Long || s.Flushed {
+			s.Repeats = repeatsMore
 		}
 	}
 	s.Budget = cmp.Or(s.Budget, budgetDefault)
 	switch {
 	case s.Repeats < 1 || s.Repeats > repeatsMax:
 		return nil, fmt.Errorf("%w: repeats: want 1 to %d, given %d", errSettings, repeatsMax, s.Repeats)
+	case s.Long && s.Flushed:
+		return nil, fmt.Errorf("%w: want a long or a flushed campaign, not both", errSettings)
 	case s.Duration < 0 || s.Budget < 0:
 		return nil, fmt.Errorf("%w: durations: want more than 0, given %v and %v", errSettings, s.Duration, s.Budget)
 	}
@@ -159,6 +169,9 @@ func (p *Plan) Name() string {
 	name := fmt.Sprintf("%v-x%d", p.Settings.Duration, p.Settings.Repeats)
 	if p.Settings.Long {
 		name = "long-" + name
+	}
+	if p.Settings.Flushed {
+		name = "flushed-" + name
 	}
 	return name
 }
@@ -194,7 +207,7 @@ func (p *Plan) Choose(only, runs, parts []string) (*Plan, error) {
 	}
 	if len(chosen.sessions) == 0 {
 		return nil, fmt.Errorf("%w: no runs match --only %q --runs %q --parts %q; systems: %s; runs: %s; parts: %s", errSettings, only, runs, parts,
-			strings.Join(labels(), ", "), strings.Join(workload.Presets(), ", "), strings.Join([]string{PartRuns, PartWaits, PartFollower, PartLoops}, ", "))
+			strings.Join(labels(), ", "), strings.Join(workload.Presets(), ", "), strings.Join(allParts, ", "))
 	}
 	return chosen, nil
 }
@@ -210,6 +223,9 @@ func labels() (list []string) {
 // rounds, so that an interrupted campaign has some results of everything. Every round starts with
 // another system, so that no system is always measured at the same time.
 func sessions(s Settings, large time.Duration) (list []session) {
+	if s.Flushed {
+		return flushedSessions(s)
+	}
 	list = round(s, large, 1)
 	if !s.Long {
 		list = append(list, others(s)...)
@@ -236,7 +252,7 @@ func round(s Settings, large time.Duration, repeat int) (list []session) {
 			if name == "article-e" {
 				w.Duration = workload.Duration(large)
 			}
-			steps = append(steps, Step{PartRuns, one, w, repeat})
+			steps = append(steps, Step{PartRuns, one, w, repeat, 0})
 		}
 		if n := len(list); n > 0 && list[n-1].peer == one.peer {
 			list[n-1].steps = append(list[n-1].steps, steps...)
@@ -255,7 +271,7 @@ func others(s Settings) (list []session) {
 		for _, wait := range waits {
 			one := base
 			one.label, one.wait = fmt.Sprintf("%s, %v", base.label, wait), wait
-			list = append(list, session{peer: one.peer, wait: wait, steps: []Step{{PartWaits, one, b, 1}}})
+			list = append(list, session{peer: one.peer, wait: wait, steps: []Step{{PartWaits, one, b, 1, 0}}})
 		}
 	}
 	for _, base := range systems[1:3] {
@@ -263,8 +279,8 @@ func others(s Settings) (list []session) {
 		followed.peer += "-follower"
 		alone.label += ", received from the writer"
 		followed.label += ", received from a follower"
-		list = append(list, session{peer: alone.peer, steps: []Step{{PartFollower, alone, b, 1}}},
-			session{peer: followed.peer, steps: []Step{{PartFollower, followed, b, 1}}})
+		list = append(list, session{peer: alone.peer, steps: []Step{{PartFollower, alone, b, 1, 0}}},
+			session{peer: followed.peer, steps: []Step{{PartFollower, followed, b, 1, 0}}})
 	}
 	for _, label := range []string{"Seb disk", "Redis streams"} {
 		one := systems[slices.Index(labels(), label)]
@@ -272,7 +288,7 @@ func others(s Settings) (list []session) {
 		open.Faults = []workload.Fault{{Kind: workload.Pause, At: s.Duration / 2, For: pause}}
 		closed := open
 		closed.Loop = workload.Closed
-		list = append(list, session{peer: one.peer, steps: []Step{{PartLoops, one, open, 1}, {PartLoops, one, closed, 1}}})
+		list = append(list, session{peer: one.peer, steps: []Step{{PartLoops, one, open, 1, 0}, {PartLoops, one, closed, 1, 0}}})
 	}
 	return list
 }
@@ -331,11 +347,14 @@ func (s *session) overhead() time.Duration {
 	}
 	family, _, _ := strings.Cut(s.peer, "-")
 	t := max(startTimes[family], time.Second)
-	if s.steps[0].Part == PartRuns {
+	if s.primed() {
 		t += primeFor + stepRest
 	}
 	return t
 }
+
+// primed reports whether the broker gets some load before the first run.
+func (s *session) primed() bool { return s.steps[0].Part == PartRuns || s.steps[0].Part == PartFlushed }
 
 func (s *Step) estimate() time.Duration {
 	t := s.Workload.Length() + stepRest

@@ -36,14 +36,14 @@ func TestPlanFitsItsBudget(t *testing.T) {
 	if given := newPlan(t, Settings{Duration: 3 * time.Second, Repeats: 1, Budget: time.Second}); given.Settings.Duration != 3*time.Second || given.Name() != "3s-x1" {
 		t.Errorf("what is asked for: %+v", given.Settings)
 	}
-	for _, s := range []Settings{{Repeats: -1}, {Repeats: 1000}, {Duration: -1}, {Budget: -1}} {
+	for _, s := range []Settings{{Repeats: -1}, {Repeats: 1000}, {Duration: -1}, {Budget: -1}, {Long: true, Flushed: true}} {
 		check.ErrorIsf(t, check.Err(NewPlan(s)), errSettings, "%+v: error", s)
 	}
 }
 
 func TestStepsAreValidAndUnique(t *testing.T) {
 	kinds := peers.Kinds()
-	for _, s := range []Settings{{}, {Long: true}, {Duration: time.Second, Repeats: 2}} {
+	for _, s := range []Settings{{}, {Long: true}, {Flushed: true}, {Duration: time.Second, Repeats: 2}} {
 		names := map[string]bool{}
 		for _, step := range newPlan(t, s).Steps() {
 			if names[step.name()] {
@@ -90,6 +90,33 @@ func TestRepeatsAlternate(t *testing.T) {
 	}
 }
 
+// TestFlushedRounds: each round has each system once, and starts with another one.
+func TestFlushedRounds(t *testing.T) {
+	p := newPlan(t, Settings{Flushed: true})
+	var rounds [][]string
+	for i := range p.sessions {
+		s := &p.sessions[i]
+		n := s.steps[0].Repeat
+		if s.steps[0].Part != PartFlushed {
+			continue
+		}
+		if len(rounds) < n {
+			rounds = append(rounds, nil)
+		}
+		rounds[n-1] = append(rounds[n-1], s.steps[0].Label())
+	}
+	check.Equalf(t, len(rounds), repeatsMore, "rounds")
+	starts := map[string]bool{}
+	for n, round := range rounds {
+		starts[round[0]] = true
+		slices.Sort(round)
+		if want := slices.Sorted(slices.Values(flushed)); !slices.Equal(round, want) {
+			t.Errorf("round %d has %q, want %q", n+1, round, want)
+		}
+	}
+	check.Equalf(t, len(starts), repeatsMore, "systems that start a round")
+}
+
 func TestChoosing(t *testing.T) {
 	p := newPlan(t, Settings{})
 	for _, c := range []struct {
@@ -115,7 +142,7 @@ func TestChoosing(t *testing.T) {
 	long := newPlan(t, Settings{Long: true})
 	for _, step := range long.Steps() {
 		family, _, _ := strings.Cut(step.System.peer, "-")
-		if !slices.Contains(longPeers, family) || time.Duration(step.Workload.Duration) != durationLong || step.Repeat > repeatsLong {
+		if !slices.Contains(longPeers, family) || time.Duration(step.Workload.Duration) != durationLong || step.Repeat > repeatsMore {
 			t.Errorf("a long campaign does %s for %v", step.name(), step.Workload.Duration)
 		}
 	}

@@ -195,7 +195,7 @@ func (r *runner) fail(step *Step, why error) error {
 
 // steps performs the runs of a session.
 func (r *runner) steps(ctx context.Context, s *session, p *peers.Peer) error {
-	if p != nil && s.steps[0].Part == PartRuns {
+	if p != nil && s.primed() {
 		if err := r.prime(ctx, &s.steps[0], p); err != nil {
 			return r.giveUp(s, err)
 		}
@@ -257,6 +257,13 @@ func (r *runner) measure(ctx context.Context, w workload.Workload, step *Step, p
 			r.o.Live(now)
 		}
 		defer r.o.LiveDone()
+	}
+	if step.Delay > 0 {
+		stop, err := delayFlushes(ctx, p.PID, step.Delay)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
 	}
 	return load.Run(ctx, o)
 }

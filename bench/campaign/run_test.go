@@ -6,12 +6,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -37,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 		Results: results, Document: filepath.Join(dir, "l.md"), Pictures: filepath.Join(dir, "pictures"), Summary: filepath.Join(dir, "summary.json"), Root: root,
 	}
 	text := "# Latency\n\nprose\n\n"
-	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong} {
+	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong, sectionFlushed} {
 		begin, end := marks(name)
 		text += begin + "as it was: " + name + "\n" + end + "\nmore prose\n"
 	}
@@ -99,7 +101,7 @@ func TestContinue(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "as it was: runs") || strings.Contains(text, at.Repository) || strings.Count(text, "more prose") != 7 {
+	if strings.Contains(text, "as it was: runs") || strings.Contains(text, at.Repository) || strings.Count(text, "more prose") != 8 {
 		t.Errorf("the document is\n%s", text)
 	}
 	if err := plan.Write(at.Output); err != nil || at.document(t) != text {
@@ -143,6 +145,51 @@ func TestSebIsMeasured(t *testing.T) {
 	}
 	if !strings.Contains(r.Target.Start, "serve") || r.System.Settings["pace"] != "0s" || r.Filesystem == "" {
 		t.Errorf("target %+v, settings %v, file system %q", r.Target, r.System.Settings, r.Filesystem)
+	}
+}
+
+// TestFlushedIsMeasured measures a real broker without subscribers.
+func TestFlushedIsMeasured(t *testing.T) {
+	t.Parallel()
+	plan, at := newPlan(t, Settings{Duration: 2 * time.Second, Repeats: 1, Flushed: true}), newFixture(t)
+	for _, work := range []string{"most-100", "rate-1"} {
+		if err := choose(t, plan, "Seb disk", work, PartFlushed).Run(t.Context(), at.Options); err != nil {
+			t.Fatalf("%v\n%s", err, at.said)
+		}
+	}
+	must.NoError(t, plan.Write(at.Output))
+	text := at.document(t)
+	for _, want := range []string{"### 64 producers, batches of 100", "### 1000 records/s, one record at a time", "| Seb disk | ", "](pictures/flushed.svg)", "as it was: runs"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	f, err := result.Read(filepath.Join(at.Options.Results, plan.Name(), PartFlushed, "most-100-closed-seb-disk-1.json"))
+	if err != nil || len(f.Runs) != 1 || f.Runs[0].Counts.Acked%100 != 0 || f.Runs[0].Counts.Acked == 0 || f.Runs[0].Counts.Received != 0 {
+		t.Errorf("%+v, error %v", f, err)
+	}
+}
+
+// TestFlushedRatios: figures of the same round are divided, and those where the first system is worse
+// are bold.
+func TestFlushedRatios(t *testing.T) {
+	run := func(label string, repeat int, acked int64, cpu float64) result.Run {
+		w := flushedWork(time.Second, 1, true)
+		curves := result.Curves{AckIntended: result.NewHistogram().Curve(), AckSent: result.NewHistogram().Curve()}
+		return result.Run{Label: label, Repeat: repeat, Workload: w, Curves: curves, Seconds: []result.Second{{At: 1, Phase: result.Measure, Acked: acked, BrokerCPU: cpu}}}
+	}
+	works, err := report.Works(&result.File{Runs: []result.Run{
+		run(flushed[0], 1, 100, 0.5), run(flushed[0], 2, 400, 0.5), run("other", 2, 200, 1), run("other", 1, 200, 1),
+	}})
+	must.NoError(t, err)
+	rows := flushedRatios(works[0], []flushedFigure{{name: "rate", of: ackRate, more: true}, {name: "CPU", of: ackCPU}})
+	want := []string{"other", "1.25 (0.50 to 2.00)", "0.62 (0.25 to 1.00)"}
+	if len(rows) != 2 || !slices.Equal(rows[1], want) {
+		t.Errorf("%q, want %q", rows, want)
+	}
+	worse := flushedRatios(works[0], []flushedFigure{{name: "rate", of: ackRate}, {name: "CPU", of: ackCPU, more: true}})
+	if len(worse) != 2 || worse[1][1] != "**1.25 (0.50 to 2.00)**" || worse[1][2] != "**0.62 (0.25 to 1.00)**" {
+		t.Errorf("%q, want bold figures", worse)
 	}
 }
 
@@ -190,7 +237,7 @@ func TestMarks(t *testing.T) {
 func TestDocumentHasAllSections(t *testing.T) {
 	root := must.Get(peers.Repository())(t)
 	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md")))(t)
-	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong} {
+	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong, sectionFlushed} {
 		if _, err := replace(text, name, "x"); err != nil {
 			t.Error(err)
 		}

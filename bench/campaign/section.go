@@ -61,14 +61,18 @@ func (d *document) setup() string {
 	if apart > len(runs)/2 {
 		place = "Brokers ran on another machine than the generator."
 	}
+	large := fmt.Sprintf(" (1 MiB: %v)", d.longest())
+	if d.plan.Settings.Flushed {
+		large = ""
+	}
 	loads := report.SpreadOf(averages)
 	lines := []string{
 		fmt.Sprintf("Runs: %d, %s to %s.", len(runs), first.Started.UTC().Format("2006-01-02 15:04"), last.Started.UTC().Format("2006-01-02 15:04 MST")),
 		"Machine: " + machines.String() + ". " + place,
 		"seb-bench " + tools.String() + ". Generator: " + generators.String() + ".",
-		fmt.Sprintf("Each run: %v measured (1 MiB: %v) after %v of warm-up, %v for what is late at the end; %s arrivals; %s in turns. A broker is started, "+
+		fmt.Sprintf("Each run: %v measured%s after %v of warm-up, %v for what is late at the end; %s arrivals; %s in turns. A broker is started, "+
 			"put under load for %v that is not looked at, measured, and stopped before the next.",
-			w.Duration, d.longest(), w.Warmup, w.Timeout, w.Arrivals, repeats(d.plan.Settings.Repeats), primeFor),
+			w.Duration, large, w.Warmup, w.Timeout, w.Arrivals, repeats(d.plan.Settings.Repeats), primeFor),
 		fmt.Sprintf("Load average before the runs: %.2g (%.2g to %.2g). Invalid, because the generator was late: %d of %d runs of brokers.",
 			loads.Middle, loads.Least, loads.Most, invalid, len(runs)-floors),
 	}
@@ -108,7 +112,7 @@ var hidden = []string{"broker bucket", "broker data-dir", "broker http-port", "b
 // systems is a table of the measured systems.
 func (d *document) systems() string {
 	rows := [][]string{{"name here", "system", "client", "durability", "an acknowledgement means", "settings"}}
-	files := []*result.File{d.all[PartRuns], d.all[PartFollower]}
+	files := []*result.File{d.all[PartRuns], d.all[PartFollower], d.all[PartFlushed]}
 	for _, label := range append(labels(), "Seb disk, received from a follower", "Seb S3, received from a follower") {
 		var runs []*result.Run
 		for _, f := range files {

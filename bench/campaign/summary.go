@@ -42,7 +42,7 @@ var spread = regexp.MustCompile(`\[[\s\d.,eE+-]+\]`)
 func writeSummary(path string, p *Plan, all parts) error {
 	s := summary{Tool: all[PartRuns].Tool}
 	s.Tool.Modules = nil
-	for _, part := range []string{PartRuns, PartWaits, PartFollower, PartLoops} {
+	for _, part := range allParts {
 		works, err := report.Works(all[part])
 		if err != nil {
 			return err
@@ -62,6 +62,9 @@ func writeSummary(path string, p *Plan, all parts) error {
 	})
 	if p.Settings.Long {
 		path = strings.TrimSuffix(path, ".json") + "-long.json"
+	}
+	if p.Settings.Flushed {
+		path = strings.TrimSuffix(path, ".json") + "-flushed.json"
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -46,6 +46,8 @@ func (target *subject) contract(t *testing.T) {
 		{name: "1 B", publishers: 1, subscribers: 2, messages: 200, bytes: 1},
 		{name: "1 KiB from several publishers", publishers: 3, subscribers: 2, messages: 400, bytes: small},
 		{name: "1 MiB from several publishers", publishers: 2, subscribers: 2, messages: 8, bytes: large},
+		{name: "in batches", publishers: 2, subscribers: 1, messages: 200, bytes: small, batch: 50},
+		{name: "batches over partitions", publishers: 1, subscribers: 1, messages: 200, bytes: small, partitions: 3, keys: 7, batch: 50},
 		{name: "keys over partitions", publishers: 2, subscribers: 1, messages: 200, bytes: small, partitions: 3, keys: 7},
 		{name: "shared", publishers: 2, subscribers: 2, messages: 200, bytes: small, partitions: 2, keys: 16, shared: true},
 	} {
@@ -65,6 +67,7 @@ type load struct {
 	publishers, subscribers int
 	messages, bytes         int // of each publisher
 	partitions, keys        int
+	batch                   int
 	shared                  bool
 }
 
@@ -116,7 +119,9 @@ func (target *subject) refusal(t *testing.T) {
 }
 
 func (target *subject) deliver(t *testing.T, l load) {
-	ctx, s := target.open(t, target.named(l.partitions, l.bytes), false)
+	c := target.named(l.partitions, l.bytes)
+	c.Batch = l.batch
+	ctx, s := target.open(t, c, false)
 	if l.shared && target.noSharing {
 		if b, err := s.Subscriber(ctx, true); err == nil {
 			t.Errorf("a subscriber that shares is not refused: %v", b.Close())

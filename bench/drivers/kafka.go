@@ -210,6 +210,9 @@ func (s *kafkaSystem) Publisher(ctx context.Context) (sut.Publisher, error) {
 	} else {
 		options = append(options, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(kafkaInFlight))
 	}
+	if s.c.Batch > 1 {
+		options = append(options, kgo.ManualFlushing())
+	}
 	c, err := s.client(options...)
 	if err != nil {
 		return nil, err
@@ -254,12 +257,16 @@ type kafkaPublisher struct {
 	c       *kgo.Client
 	own     int // partition of messages without a key
 	produce func(r *kgo.Record, done func(error))
+	count   int // messages so far
 	cancel  context.CancelCauseFunc
 }
 
-func (p *kafkaPublisher) Publish(_ context.Context, key, payload []byte, done func(error)) {
+func (p *kafkaPublisher) Publish(ctx context.Context, key, payload []byte, done func(error)) {
 	partition := int32(partitionOf(key, p.own, p.s.c.Partitions))
 	p.produce(&kgo.Record{Topic: p.s.c.Name, Partition: partition, Key: key, Value: payload}, done)
+	if p.count++; p.s.c.Batch > 1 && p.count%p.s.c.Batch == 0 {
+		_ = p.c.Flush(ctx) // waits for the batch, whose messages have their own errors
+	}
 }
 
 func (p *kafkaPublisher) Close(ctx context.Context) error {

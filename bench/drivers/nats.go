@@ -90,7 +90,7 @@ func (s *natsCore) Publisher(ctx context.Context) (sut.Publisher, error) {
 	}
 	p := &natsCorePublisher{c: c, subject: s.c.Name}
 	if s.ack == "pong" {
-		p.asked = newOutbox(natsPendingBytes)
+		p.asked = newOutbox(natsPendingBytes, 0)
 		ctx := context.WithoutCancel(ctx)
 		p.loop.Go(func() { p.ask(ctx) })
 	}

@@ -35,19 +35,22 @@ func queuedBytes(list []queued) int {
 // methods may be called from any goroutine.
 type outbox struct {
 	limit int
+	batch int           // messages that are taken together, as far as the limits of Take allow
 	more  chan struct{} // holds one element if there is something new: a message, or the end
 	room  chan struct{} // holds one element if a message was taken, or the queue has ended
 
 	mu    sync.Mutex // guards the following fields
 	queue []queued
+	added uint64 // messages so far
 	bytes int
 	ended error // nil: accepts messages
 }
 
 // newOutbox returns an outbox that holds about bytesMax bytes, and at least one message of any
-// size.
-func newOutbox(bytesMax int) *outbox {
-	return &outbox{limit: bytesMax, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+// size. A message is not taken before its batch is complete, and a batch that is begun is accepted
+// beyond the limit. batch may be 0 for messages that do not wait for others.
+func newOutbox(bytesMax, batch int) *outbox {
+	return &outbox{limit: bytesMax, batch: max(batch, 1), more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // Put adds a message as soon as there is space. If ctx ends first or the outbox has ended, it calls
@@ -78,10 +81,11 @@ func (b *outbox) add(m queued) (bool, error) {
 	if b.ended != nil {
 		return false, b.ended
 	}
-	if len(b.queue) > 0 && b.bytes+m.size() > b.limit {
+	if len(b.queue) > 0 && b.bytes+m.size() > b.limit && b.added%uint64(b.batch) == 0 {
 		return false, nil
 	}
 	b.queue = append(b.queue, m)
+	b.added++
 	b.bytes += m.size()
 	return true, nil
 }
@@ -115,8 +119,12 @@ func (b *outbox) TakeNow(bytesMax int) []queued {
 func (b *outbox) cut(messagesMax, bytesMax int, first bool) (list []queued, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	complete := len(b.queue)
+	if b.ended == nil {
+		complete -= min(complete, int(b.added%uint64(b.batch)))
+	}
 	n, bytes := 0, 0
-	for n < len(b.queue) && n < messagesMax && (first && n == 0 || bytes+b.queue[n].size() <= bytesMax) {
+	for n < complete && n < messagesMax && (first && n == 0 || bytes+b.queue[n].size() <= bytesMax) {
 		bytes += b.queue[n].size()
 		n++
 	}

@@ -15,7 +15,7 @@ func message(text string, done *[]error) queued {
 }
 
 func TestOutboxOrderAndLimits(t *testing.T) {
-	b := newOutbox(100)
+	b := newOutbox(100, 0)
 	var done []error
 	for _, text := range []string{"a", "bb", "ccc", "dddd"} {
 		b.Put(t.Context(), message(text, &done))
@@ -46,9 +46,47 @@ func TestOutboxOrderAndLimits(t *testing.T) {
 	}
 }
 
+// TestBatchesAreTakenTogether: a batch is not taken before it is complete, unless nothing follows, and
+// the limit of the outbox does not keep a batch from becoming complete.
+func TestBatchesAreTakenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newOutbox(2, 3)
+		taken := make(chan int)
+		go func() {
+			defer close(taken)
+			for list, err := b.Take(100, 100); err == nil; list, err = b.Take(100, 100) {
+				taken <- len(list)
+				doneAll(list, nil)
+			}
+		}()
+		var done []error
+		put := func() { b.Put(t.Context(), message("m", &done)) }
+		put()
+		put()
+		synctest.Wait()
+		select {
+		case n := <-taken:
+			t.Fatalf("took %d of 3 messages", n)
+		default:
+		}
+		put()
+		if n := <-taken; n != 3 {
+			t.Errorf("took %d messages, want the batch of 3", n)
+		}
+		put()
+		b.Close()
+		if n := <-taken; n != 1 {
+			t.Errorf("took %d messages after the end, want the rest, 1", n)
+		}
+		if n, more := <-taken; more {
+			t.Errorf("took %d messages of an empty outbox", n)
+		}
+	})
+}
+
 func TestPutWaitsForSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newOutbox(4)
+		b := newOutbox(4, 0)
 		var done []error
 		b.Put(t.Context(), message("larger than the box", &done))
 		added := false
@@ -78,7 +116,7 @@ func TestPutWaitsForSpace(t *testing.T) {
 }
 
 func TestFailEndsQueuedMessages(t *testing.T) {
-	b := newOutbox(100)
+	b := newOutbox(100, 0)
 	var done []error
 	b.Put(t.Context(), message("a", &done))
 	why := errors.New("why")

@@ -44,7 +44,7 @@ var rabbitClassic = rabbitVariant{
 
 var rabbitQuorum = rabbitVariant{
 	system: "rabbitmq quorum", durability: sut.Fsync, consume: []string{"manual", "auto"}, mode: amqp.Persistent, durable: true,
-	ack:       "the queue of each subscriber has the message in its log, which is flushed before; without any subscriber it is discarded",
+	ack:       "the queue of each subscriber, or a queue without any, has the message in its log, which is flushed before",
 	arguments: amqp.Table{"x-queue-type": "quorum"},
 }
 
@@ -144,12 +144,8 @@ func (s *rabbitSystem) Subscriber(_ context.Context, shared bool) (sut.Subscribe
 	if !shared || !s.shared {
 		// Queues that are deleted with their connection would be exclusive, and could not be
 		// shared.
-		if _, err := ch.QueueDeclare(name, s.v.durable, false, false, false, s.v.arguments); err != nil {
-			return nil, fmt.Errorf("declare queue %s: %w", name, err)
-		}
-		s.queues = append(s.queues, name)
-		if err := ch.QueueBind(name, "", s.c.Name, false, nil); err != nil {
-			return nil, fmt.Errorf("bind queue %s: %w", name, err)
+		if err := s.queue(ch, name); err != nil {
+			return nil, err
 		}
 	}
 	s.shared = s.shared || shared
@@ -163,6 +159,18 @@ func (s *rabbitSystem) Subscriber(_ context.Context, shared bool) (sut.Subscribe
 		return nil, fmt.Errorf("consume queue %s: %w", name, err)
 	}
 	return &rabbitSubscriber{c: c, ch: ch, deliveries: deliveries, manual: s.manual, closed: ch.NotifyClose(make(chan *amqp.Error, 1))}, nil
+}
+
+// queue declares a queue of the exchange.
+func (s *rabbitSystem) queue(ch *amqp.Channel, name string) error {
+	if _, err := ch.QueueDeclare(name, s.v.durable, false, false, false, s.v.arguments); err != nil {
+		return fmt.Errorf("declare queue %s: %w", name, err)
+	}
+	s.queues = append(s.queues, name)
+	if err := ch.QueueBind(name, "", s.c.Name, false, nil); err != nil {
+		return fmt.Errorf("bind queue %s: %w", name, err)
+	}
+	return nil
 }
 
 // ownQueue is the queue of a subscriber that gets all, sharedQueue that of all shared ones.
@@ -257,6 +265,11 @@ func (s *rabbitSystem) Publisher(context.Context) (sut.Publisher, error) {
 	c, ch, err := s.connect()
 	if err != nil {
 		return nil, err
+	}
+	if s.v.durable && s.c.Group == nil && len(s.queues) == 0 { // without a queue, messages are discarded
+		if err := s.queue(ch, s.ownQueue(0)); err != nil {
+			return nil, err
+		}
 	}
 	if err := ch.Confirm(false); err != nil {
 		return nil, err

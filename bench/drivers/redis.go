@@ -119,7 +119,7 @@ func (s *redisBase) newPublisher(ctx context.Context, add func(ctx context.Conte
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	p := &redisPublisher{c: c, box: newOutbox(redisQueueBytes), cancel: cancel}
+	p := &redisPublisher{c: c, box: newOutbox(redisQueueBytes, s.c.Batch), cancel: cancel}
 	p.loop.Go(func() {
 		for {
 			list, err := p.box.Take(s.pipeline, redisPipelineBytes)

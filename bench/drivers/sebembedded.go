@@ -24,7 +24,7 @@ import (
 
 func openSebEmbedded(ctx context.Context, c sut.Config) (sut.System, error) {
 	r := readOptions(&c)
-	s := &sebEmbedded{c: c, queues: readQueueOptions(r)}
+	s := &sebEmbedded{c: c, queues: readQueueOptions(r, &c)}
 	o := seb.Options{
 		Bucket: c.Address, BatchWait: r.Duration("batch-wait", 0), DataDir: r.Text("data-dir", ""),
 		MemoryLimit: int64(r.Int("memory-limit", 0, 1<<20, math.MaxInt)),

@@ -36,10 +36,14 @@ const (
 )
 
 // readQueueOptions reads the options of both drivers.
-func readQueueOptions(r *options) sebQueueOptions {
+func readQueueOptions(r *options, c *sut.Config) sebQueueOptions {
+	batch := c.Batch
+	if c.Partitions > 1 { // keys distribute a batch over partitions, which have a queue each
+		batch = 0
+	}
 	return sebQueueOptions{
 		inflight: r.Int("inflight", 1, 1, sebInflightMax), pace: r.Duration("pace", 0),
-		batchMax: r.Int("batch-bytes", sebBatch, 1, sebBatchMax), queueMax: sebQueueBytes,
+		batchMax: r.Int("batch-bytes", sebBatch, 1, sebBatchMax), queueMax: sebQueueBytes, batch: batch,
 	}
 }
 
@@ -61,7 +65,7 @@ func sebTopicSettings(payloadBytes int) map[string]string {
 
 func openSeb(_ context.Context, c sut.Config) (sut.System, error) {
 	r := readOptions(&c)
-	s := &sebHTTP{c: c, queues: readQueueOptions(r), follow: r.OneOf("follow", "poll", "sse"), bucket: r.Text("bucket", ""), readFrom: r.Text("read-from", "")}
+	s := &sebHTTP{c: c, queues: readQueueOptions(r, &c), follow: r.OneOf("follow", "poll", "sse"), bucket: r.Text("bucket", ""), readFrom: r.Text("read-from", "")}
 	keyFile, dataDir := r.Text("key-file", ""), r.Text("data-dir", dataDirDefault)
 	if err := r.Done(); err != nil {
 		return nil, err

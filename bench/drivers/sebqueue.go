@@ -29,6 +29,7 @@ type sebQueueOptions struct {
 	pace      time.Duration // shortest interval of requests; messages are collected meanwhile
 	batchMax  int           // bytes of a request
 	queueMax  int           // bytes that wait for a request
+	batch     int           // messages that wait for each other
 	isGap     func(error) bool
 	produceTo produce
 }
@@ -69,7 +70,7 @@ type sebRequest struct {
 // newSebQueue starts a queue, which does not end with ctx. The caller calls close.
 func newSebQueue(ctx context.Context, partition int32, o sebQueueOptions) *sebQueue {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	l := &sebQueue{o: o, partition: partition, box: newOutbox(o.queueMax), cancel: cancel}
+	l := &sebQueue{o: o, partition: partition, box: newOutbox(o.queueMax, o.batch), cancel: cancel}
 	l.change.L = &l.mu
 	l.reset()
 	l.loop.Go(func() { l.run(ctx) })

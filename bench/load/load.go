@@ -387,7 +387,7 @@ func config(o *Options, topic int) sut.Config {
 		name += "-" + strconv.Itoa(topic)
 	}
 	return sut.Config{
-		Address: o.Target.Address, Name: name, Partitions: o.Workload.Partitions, PayloadBytes: o.Workload.Size.Max(),
+		Address: o.Target.Address, Name: name, Partitions: o.Workload.Partitions, PayloadBytes: o.Workload.Size.Max(), Batch: o.Workload.Batch,
 		Options: o.Target.Options, PID: o.Target.PID,
 	}
 }

@@ -119,27 +119,35 @@ func (p *publisher) sendOpen(ctx context.Context, t *timing) bool {
 	return true
 }
 
-// sendClosed waits for the previous message and sends the next one after the gap that the schedule
-// has between the two, or at once if that time is past. This is what load generators do that hide
-// the effect of a stall.
+// sendClosed waits for the previous batch and sends the next one after the gap that the schedule has
+// between the two, or at once if that time is past. This is what load generators do that hide the
+// effect of a stall.
 func (p *publisher) sendClosed(ctx context.Context, t *timing) bool {
-	scheduled, ok := p.schedule.Next()
-	if !ok {
-		return false
+	batch := make([]*slot, p.r.w.Together())
+	var scheduled int64
+	for i := range batch {
+		var ok bool
+		if scheduled, ok = p.schedule.Next(); !ok {
+			return false
+		}
+		// All slots are free when the previous batch is acknowledged.
+		if batch[i] = p.take(ctx, t); batch[i] == nil {
+			return false
+		}
 	}
 	gap := scheduled - t.scheduled
 	t.scheduled = scheduled
-	s := p.take(ctx, t)
-	if s == nil {
-		return false
-	}
 	t.now = p.r.clock.Now()
 	due := max(t.last+gap, t.now)
 	if due >= p.r.end || p.r.clock.SleepUntil(ctx, due) != nil {
 		return false
 	}
 	t.now = p.r.clock.Now()
-	p.publish(ctx, t, s, due, t.now-due)
+	own := t.now - due
+	for _, s := range batch {
+		p.publish(ctx, t, s, due, own)
+		own = 0
+	}
 	return true
 }
 

@@ -123,7 +123,7 @@ func (r *run) newSubscribers() {
 // schedule returns the schedule of a publisher, from the beginning.
 func (r *run) schedule(number int) *workload.Schedule {
 	return workload.NewSchedule(workload.ScheduleOptions{
-		Start: r.start, Length: r.w.Length(), Rate: r.w.Rate, Part: number, Parts: r.w.Publishers,
+		Start: r.start, Length: r.w.Length(), Rate: r.w.Rate, Part: number, Parts: r.w.Publishers, Batch: r.w.Batch,
 		Poisson: r.w.Arrivals == workload.Poisson, Seed: r.w.Seed,
 	})
 }

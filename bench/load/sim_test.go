@@ -241,6 +241,17 @@ func TestStall(t *testing.T) {
 			}
 		}
 	})
+	t.Run("batches in a closed loop", func(t *testing.T) {
+		batches := w
+		batches.Loop, batches.Batch, batches.Rate = workload.Closed, 10, workload.RateMax
+		res := simulate(t, &simulation{service: s.service}, batches)
+		h := histogram(t, &res.Curves.AckIntended)
+		// The k-th message of a batch waits for those before it, and the next batch for all.
+		if n := h.Count(); n < 99_980 || n > 100_020 || h.Max().Round(10*time.Microsecond) != time.Millisecond {
+			t.Errorf("%d messages with max %v, want 100,000 with 1 ms", n, h.Max())
+		}
+		check.Equalf(t, above(h, 550*time.Microsecond), h.Count()/2, "messages in the second half of a batch")
+	})
 	t.Run("a closed loop hides it", func(t *testing.T) {
 		closed := w
 		closed.Loop = workload.Closed

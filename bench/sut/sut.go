@@ -52,6 +52,9 @@ type Config struct {
 	Partitions int
 	// PayloadBytes is the largest payload of the run.
 	PayloadBytes int
+	// Batch is the number of messages that a publisher sends together, if it is above 1: a driver
+	// waits for that many calls of Publish, and sends their messages in one request if the system can.
+	Batch int
 	// Options are the driver's own options, by name. Unknown options are an error.
 	Options map[string]string
 	// PID is the broker's process id, 0 if unknown.

@@ -53,6 +53,8 @@ type ScheduleOptions struct {
 	// Part is the index of a sender among Parts senders, each with a separate schedule. With a
 	// fixed rate the senders alternate.
 	Part, Parts int
+	// Batch messages of a sender are due at the same time; 0 is 1.
+	Batch int
 	// Poisson draws the gaps from an exponential distribution, seeded with Seed and Part.
 	Poisson bool
 	Seed    uint64
@@ -61,9 +63,11 @@ type ScheduleOptions struct {
 // Schedule returns the times of a sender's messages, in order. It is not for concurrent use.
 type Schedule struct {
 	o    ScheduleOptions
-	next uint64 // fixed: the number of the next message, among those of all parts
+	due  int64  // of the current batch, nanoseconds from Start
+	left int    // messages of the current batch that Next has not returned
+	next uint64 // fixed: the number of the next batch, among those of all parts
 	rand *rand.Rand
-	at   float64 // Poisson: nanoseconds from Start to the next message
+	at   float64 // Poisson: nanoseconds from Start to the next batch
 	mean float64
 }
 
@@ -72,10 +76,11 @@ func NewSchedule(o ScheduleOptions) *Schedule {
 	if o.Parts < 1 || o.Part < 0 || o.Part >= o.Parts || o.Rate < 1 || o.Rate > RateMax {
 		panic(fmt.Sprintf("schedule: part %d of %d at rate %d", o.Part, o.Parts, o.Rate))
 	}
+	o.Batch = max(o.Batch, 1)
 	s := &Schedule{o: o, next: uint64(o.Part)}
 	if o.Poisson {
 		s.rand = rand.New(rand.NewPCG(o.Seed, uint64(o.Part)))
-		s.mean = 1e15 / float64(o.Rate) * float64(o.Parts)
+		s.mean = 1e15 / float64(o.Rate) * float64(o.Parts*o.Batch)
 		s.at = s.rand.ExpFloat64() * s.mean
 	}
 	return s
@@ -83,15 +88,18 @@ func NewSchedule(o ScheduleOptions) *Schedule {
 
 // Next returns the time of the next message, and false after the last.
 func (s *Schedule) Next() (int64, bool) {
-	var after int64
-	if s.o.Poisson {
-		after = int64(s.at)
-		s.at += s.rand.ExpFloat64() * s.mean
-	} else {
-		after = s.o.Rate.After(s.next)
-		s.next += uint64(s.o.Parts)
+	if s.left == 0 {
+		s.left = s.o.Batch
+		if s.o.Poisson {
+			s.due = int64(s.at)
+			s.at += s.rand.ExpFloat64() * s.mean
+		} else {
+			s.due = s.o.Rate.After(s.next * uint64(s.o.Batch))
+			s.next += uint64(s.o.Parts)
+		}
 	}
-	return s.o.Start + after, after < int64(s.o.Length)
+	s.left--
+	return s.o.Start + s.due, s.due < int64(s.o.Length)
 }
 
 // After returns the time at which message n is due, in nanoseconds after the first (number 0),

@@ -42,6 +42,16 @@ func TestFixed(t *testing.T) {
 			must.Equalf(t, at, 42+int64(n)*1_000_000_000/7, "message %d at", n)
 		}
 	})
+	t.Run("batches are due together, at the same rate", func(t *testing.T) {
+		o := workload.ScheduleOptions{Start: 42, Length: time.Second, Rate: 1000 * workload.PerSecond, Parts: 2, Batch: 100}
+		for o.Part = range o.Parts {
+			times := all(o)
+			must.Equalf(t, len(times), 500, "messages of part %d", o.Part)
+			for i, at := range times {
+				must.Equalf(t, at, 42+int64(i/100*2+o.Part)*100_000_000, "message %d of part %d at", i, o.Part)
+			}
+		}
+	})
 	t.Run("parts take turns", func(t *testing.T) {
 		o := workload.ScheduleOptions{Length: time.Second, Rate: 1000 * workload.PerSecond, Parts: 3}
 		whole := all(workload.ScheduleOptions{Length: time.Second, Rate: o.Rate, Parts: 1})

@@ -43,6 +43,7 @@ type Workload struct {
 	Publishers  int  `yaml:"publishers" json:"publishers"`   // connections
 	Subscribers int  `yaml:"subscribers" json:"subscribers"` // connections of each topic; 0: no receivers
 	Shared      bool `yaml:"shared" json:"shared"`           // subscribers of a topic share its messages instead of each receiving all
+	Batch       int  `yaml:"batch" json:"batch,omitempty"`   // messages that a publisher sends together; 0 or 1: each message alone
 	InFlight    int  `yaml:"in-flight" json:"in_flight"`     // messages without an acknowledgement, of all publishers together
 
 	LagLimit float64 `yaml:"lag-limit" json:"lag_limit"` // largest lag of the generator itself, in percent of the measured p99
@@ -54,7 +55,7 @@ const (
 	Fixed   = "fixed"   // at equal distances
 	Poisson = "poisson" // as from many independent senders
 	Open    = "open"    // messages are due independently of earlier acknowledgements
-	Closed  = "closed"  // the next message is due after the acknowledgement of the previous one: demonstrates coordinated omission
+	Closed  = "closed"  // the next batch is due after the acknowledgement of the previous one: demonstrates coordinated omission, or measures throughput
 )
 
 // Default is the workload that files, presets and flags change.
@@ -74,6 +75,7 @@ const (
 	inFlightMax    = 10_000_000
 	lengthMax      = 7 * 24 * time.Hour
 	messagesMax    = 1 << 40
+	batchMax       = 1_000_000
 	memoryMax      = 4 << 30 // of the messages in flight
 )
 
@@ -89,10 +91,13 @@ func (w *Workload) Window() int {
 	n := w.InFlight
 	n = cmp.Or(n, min(inFlightDefault, InFlightBytes/max(w.Size.Max(), 1)))
 	if w.Loop == Closed {
-		n = w.Publishers
+		return w.Together()
 	}
 	return max(1, n/max(w.Publishers, 1))
 }
+
+// Together returns the number of messages that a publisher sends together, at least 1.
+func (w *Workload) Together() int { return max(1, w.Batch) }
 
 // Length returns the total time in which messages are due.
 func (w *Workload) Length() time.Duration {
@@ -127,6 +132,7 @@ func (w *Workload) Validate() error {
 		count := w.Rate.Float() * w.Length().Seconds()
 		check(count <= messagesMax, "rate, duration: %.0f messages in all, the limit is %d", count, messagesMax)
 		memory := float64(w.Window()) * float64(w.Publishers) * float64(w.Size.Max())
+		check(w.Window() >= w.Together(), "in-flight, batch: %d messages in flight for each publisher do not hold a batch of %d", w.Window(), w.Batch)
 		check(memory <= memoryMax, "in-flight, size: %.0f bytes of messages in flight, the limit is %d", memory, memoryMax)
 	}
 	for i := range w.Faults {
@@ -148,6 +154,7 @@ func (w *Workload) validateConnections() []error {
 		{"publishers", w.Publishers, 1, connectionsMax},
 		{"subscribers", w.Subscribers, 0, connectionsMax},
 		{"in-flight", w.InFlight, 0, inFlightMax},
+		{"batch", w.Batch, 0, batchMax},
 	} {
 		if f.value < f.low || f.value > f.high {
 			faults = append(faults, fmt.Errorf("%s: want %d to %d, have %d", f.name, f.low, f.high, f.value))
@@ -302,7 +309,7 @@ func checkIntegers(text []byte) error {
 		return nil // the decoder reports the error
 	}
 	var faults []error
-	for _, name := range []string{"seed", "keys", "topics", "partitions", "publishers", "subscribers", "in-flight"} {
+	for _, name := range []string{"seed", "keys", "topics", "partitions", "publishers", "subscribers", "in-flight", "batch"} {
 		if n, ok := fields[name]; ok && n.ShortTag() == "!!float" {
 			faults = append(faults, fmt.Errorf("%s: want a whole number, have %s", name, n.Value))
 		}

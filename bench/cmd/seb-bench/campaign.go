@@ -43,18 +43,20 @@ command needs Seb's repository.`,
 		Example: `  seb-bench campaign                                       # takes 45 minutes
   seb-bench campaign --duration 20s --repeats 5
   seb-bench campaign --only kafka,"Seb disk" --runs a,b    # only the missing ones of these
-  seb-bench campaign --long --runs d                       # 10 minutes each`,
+  seb-bench campaign --long --runs d                       # 10 minutes each
+  seb-bench campaign --flushed                             # brokers that flush; also needs strace`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	f := cmd.Flags()
 	f.DurationVar(&c.settings.Duration, "duration", 0, "measured time of each run (default: 5s to 20s, as the budget allows)")
-	f.IntVar(&c.settings.Repeats, "repeats", 0, "repeats of each run (default: 3, or 5 with --long)")
+	f.IntVar(&c.settings.Repeats, "repeats", 0, "repeats of each run (default: 3, or 5 with --long or --flushed)")
 	f.DurationVar(&c.settings.Budget, "budget", 45*time.Minute, "time for the whole campaign, which sets the duration of the runs")
 	f.BoolVar(&c.settings.Long, "long", false, "runs of 10 minutes of Seb, NATS and Redis, in a separate section")
+	f.BoolVar(&c.settings.Flushed, "flushed", false, "brokers that flush before they acknowledge, without subscribers, in a separate section")
 	f.StringSliceVar(&c.only, "only", nil, "systems by label, peer or family, separated by commas")
 	f.StringSliceVar(&c.runs, "runs", nil, "works such as a,d or article-b, separated by commas")
-	f.StringSliceVar(&c.parts, "parts", nil, "parts: runs, batch-wait, follower, loops")
+	f.StringSliceVar(&c.parts, "parts", nil, "parts: runs, batch-wait, follower, loops; with --flushed flushed, flush")
 	f.StringVar(&c.root, "repository", "", "folder of Seb's source (default: the nearest one above)")
 	f.StringVar(&c.results, "results", "", "folder of the results (default: bench/results/raw in the repository)")
 	f.StringVar(&c.document, "document", "", "Markdown file whose sections are written (default: docs/reports/latency-figures.md in the repository)")

@@ -51,7 +51,7 @@ var workloadFlags = []struct{ name, usage string }{
 	{"rate", "messages per second of all publishers together"},
 	{"arrivals", "fixed, or poisson like many independent senders"},
 	{"seed", "seed of arrivals, sizes, keys and fillers"},
-	{"loop", "open, or closed: wait for each answer, which hides the cost of a stall (for demonstration)"},
+	{"loop", "open, or closed: wait for each answer, which hides the cost of a stall (for demonstration, or with a high rate for throughput)"},
 	{"warmup", "time whose messages are not measured"},
 	{"duration", "time whose messages are measured"},
 	{"cooldown", "time after the measured one in which the load continues"},
@@ -65,6 +65,7 @@ var workloadFlags = []struct{ name, usage string }{
 	{"publishers", "number of publishing connections"},
 	{"subscribers", "number of receiving connections of each topic (0: none)"},
 	{"shared", "true: subscribers share the messages; false: each gets all"},
+	{"batch", "messages that a publisher sends together (0: each alone)"},
 	{"in-flight", "unacknowledged messages of all publishers (0: as many as fit into 256 MiB, up to 20,000)"},
 	{"lag-limit", "largest lag of the generator in a valid run, in percent of the measured p99"},
 }

@@ -1,0 +1,310 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/bench/workload"
+)
+
+// A campaign of flushed systems: brokers that have the message on the disk when they acknowledge it.
+// There are no subscribers.
+
+// flushed are the labels of these systems, in the order of the tables. The others are compared with
+// the first.
+var flushed = []string{"Seb disk", "Seb disk, Kafka's protocol", "Redis streams AOF", "JetStream file", "RabbitMQ quorum", "Kafka flushed"}
+
+// unflushed is a system whose acknowledgements must not wait for a flush.
+const unflushed = "Kafka"
+
+const (
+	flushedProducers = 64 // in a closed loop
+	flushedSenders   = 10 // at a rate
+	flushedRate      = 1000 * workload.PerSecond
+	flushedDelay     = 20 * time.Millisecond // of the test of the flush
+	flushedTest      = 2 * time.Second       // its duration
+	traceWait        = 1500 * time.Millisecond
+)
+
+// flushedBatches are the messages of a producer that are sent together.
+var flushedBatches = []int{1, 100}
+
+// flushedSessions are rounds of all works, and the test of the flush in the first round. Every round
+// starts with another system.
+func flushedSessions(s Settings) (list []session) {
+	for n := 1; n <= s.Repeats; n++ {
+		round := make([]session, len(flushed))
+		for i, label := range flushed {
+			one := systems[slices.Index(labels(), label)]
+			for _, closed := range []bool{true, false} { // the closed loop warms the broker up
+				for _, batch := range flushedBatches {
+					round[i].steps = append(round[i].steps, Step{PartFlushed, one, flushedWork(s.Duration, batch, closed), n, 0})
+				}
+			}
+			if n == 1 {
+				round[i].steps = append(round[i].steps, flushTest(one)...)
+			}
+			round[i].peer = one.peer
+		}
+		first := (n - 1) * len(round) / s.Repeats
+		list = append(list, slices.Concat(round[first:], round[:first])...)
+	}
+	one := systems[slices.Index(labels(), unflushed)]
+	return append(list, session{peer: one.peer, steps: flushTest(one)})
+}
+
+func flushedWork(d time.Duration, batch int, closed bool) workload.Workload {
+	w := work("article-b", d)
+	w.Subscribers, w.Batch, w.Publishers, w.Rate = 0, batch, flushedSenders, flushedRate
+	w.Name = fmt.Sprintf("rate-%d", batch)
+	if closed {
+		w.Loop, w.Publishers, w.Rate = workload.Closed, flushedProducers, workload.RateMax
+		w.Name = fmt.Sprintf("most-%d", batch)
+	}
+	return w
+}
+
+// flushTest is two runs of one producer that waits for each acknowledgement. In the second, a flush of
+// the broker takes longer.
+func flushTest(one system) []Step {
+	w := flushedWork(flushedTest, 1, true)
+	w.Name, w.Publishers = "flush", 1
+	slow := one
+	slow.label = slowLabel(one.label)
+	return []Step{{PartFlush, one, w, 1, time.Microsecond}, {PartFlush, slow, w, 1, flushedDelay}}
+}
+
+func slowLabel(label string) string { return label + ", slow flush" }
+
+// delayFlushes makes each fsync and fdatasync of a process take longer, until stop is called.
+func delayFlushes(ctx context.Context, pid int, by time.Duration) (stop func(), err error) {
+	const calls = "fsync,fdatasync"
+	c := exec.CommandContext(ctx, "strace", "-f", "-qq", "-o", "/dev/null", "-p", strconv.Itoa(pid), "-e", "trace="+calls,
+		"-e", fmt.Sprintf("inject=%s:delay_exit=%d", calls, by.Microseconds()))
+	var said strings.Builder
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("test of the flush: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case err := <-ended:
+		return nil, fmt.Errorf("test of the flush: strace ended: %w: %s", errors.Join(err, ctx.Err()), said.String())
+	case <-time.After(traceWait): // until it traces all threads
+	}
+	return func() {
+		_ = c.Process.Signal(syscall.SIGINT) // it detaches
+		<-ended
+	}, nil
+}
+
+// flushedFigure is a figure of a run; NaN if there are too few samples.
+type flushedFigure struct {
+	name string
+	of   func(*result.Run) float64
+	text func(float64) string
+	more bool // more is better
+}
+
+func acknowledged(p float64) func(*result.Run) float64 {
+	return func(r *result.Run) float64 {
+		d, ok := r.Curves.AckIntended.At(p)
+		if !ok {
+			return math.NaN()
+		}
+		return float64(d)
+	}
+}
+
+// ackRate is the records per second that were acknowledged in the measured time, and ackCPU the broker's
+// CPU time for each in microseconds. In a closed loop with large batches the numbers of sent records
+// are multiples of all batches, so they are too coarse.
+func ackRate(r *result.Run) float64 {
+	acked, seconds, _ := measuredSeconds(r)
+	return acked / seconds
+}
+
+func ackCPU(r *result.Run) float64 {
+	acked, _, cpu := measuredSeconds(r)
+	return cpu / acked * 1e6
+}
+
+func measuredSeconds(r *result.Run) (acked, seconds, cpu float64) {
+	last := 0.0
+	for _, s := range r.Seconds {
+		if s.Phase == result.Measure {
+			acked += float64(s.Acked)
+			seconds += s.At - last
+			cpu += s.BrokerCPU * (s.At - last)
+		}
+		last = s.At
+	}
+	return acked, seconds, cpu
+}
+
+// flushedFigures are the columns for the closed loop and for the rate.
+func flushedFigures(closed bool) []flushedFigure {
+	count := func(v float64) string { return fmt.Sprintf("%.0f", v) }
+	micros := func(v float64) string {
+		if v >= 100 {
+			return count(v) + " µs"
+		}
+		return fmt.Sprintf("%.3g µs", v)
+	}
+	list := []flushedFigure{
+		{"p50", acknowledged(50), result.Time, false},
+		{"p99", acknowledged(99), result.Time, false},
+		{"broker's CPU per record", ackCPU, micros, false},
+	}
+	if closed {
+		return append([]flushedFigure{{"records/s", ackRate, count, true}}, list...)
+	}
+	return list
+}
+
+// flushed is the text of a campaign of flushed systems.
+func (d *document) flushed() (string, error) {
+	works, err := d.works(PartFlushed)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	sheet := report.Sheet{Columns: 2, Width: 470, Height: 330}
+	for _, w := range works {
+		title := flushedTitle(&w.Workload)
+		figures := flushedFigures(w.Workload.Loop == workload.Closed)
+		fmt.Fprintf(&b, "### %s\n\n%s\nSeb disk over HTTP divided by the others, by rounds; **bold** where Seb is worse:\n\n%s\n%s", title,
+			report.MarkdownTable(flushedTable(w, figures)), report.MarkdownTable(flushedRatios(w, figures)), d.failures(PartFlushed, w.Workload.Name))
+		if w.Workload.Loop == workload.Closed {
+			sheet.Charts = append(sheet.Charts, flushedRounds(w, title))
+			continue
+		}
+		c := w.Percentiles(result.AckIntended, "")
+		c.Title, c.Note = title, ""
+		for i := range c.Lines {
+			c.Lines[i].Name = strings.TrimSuffix(c.Lines[i].Name, " (fsync)")
+		}
+		sheet.Charts = append(sheet.Charts, c)
+	}
+	test, err := d.flushTests()
+	if err != nil {
+		return "", err
+	}
+	b.WriteString(test)
+	link, err := d.draw("flushed", "Rates and latencies of flushed brokers", &sheet)
+	return d.setup() + "\n" + d.systems() + "\n" + link + b.String(), err
+}
+
+func flushedTitle(w *workload.Workload) string {
+	batch := "one record at a time"
+	if n := w.Together(); n > 1 {
+		batch = fmt.Sprintf("batches of %d", n)
+	}
+	if w.Loop == workload.Closed {
+		return fmt.Sprintf("%d producers, %s", w.Publishers, batch)
+	}
+	return fmt.Sprintf("%v records/s, %s", w.Rate, batch)
+}
+
+func flushedTable(w *report.Work, figures []flushedFigure) [][]string {
+	rows := [][]string{{"system"}}
+	for _, f := range figures {
+		rows[0] = append(rows[0], f.name)
+	}
+	rows[0] = append(rows[0], "what went wrong")
+	for _, l := range w.Lines {
+		row := []string{l.Label}
+		for _, f := range figures {
+			s := l.Of(f.of)
+			cell := "–"
+			if !math.IsNaN(s.Middle) {
+				cell = f.text(s.Middle)
+			}
+			if s.N > 1 && !math.IsNaN(s.Least) {
+				cell += fmt.Sprintf(" (%s to %s)", f.text(s.Least), f.text(s.Most))
+			}
+			row = append(row, cell)
+		}
+		faults := strings.Join(l.Faults(), ", ")
+		if faults == "" {
+			faults = "nothing"
+		}
+		rows = append(rows, append(row, faults))
+	}
+	return rows
+}
+
+// flushedRatios divides the first system's figures by those of the others in the same round.
+func flushedRatios(w *report.Work, figures []flushedFigure) [][]string {
+	rows := [][]string{{"Seb disk divided by"}}
+	for _, f := range figures {
+		rows[0] = append(rows[0], f.name)
+	}
+	for _, l := range w.Lines {
+		if l.Label == flushed[0] || w.Lines[0].Label != flushed[0] {
+			continue
+		}
+		row := []string{l.Label}
+		for _, f := range figures {
+			var ratios []float64
+			for _, own := range w.Lines[0].Runs {
+				for _, other := range l.Runs {
+					if own.Repeat == other.Repeat {
+						ratios = append(ratios, f.of(own)/f.of(other))
+					}
+				}
+			}
+			s := report.SpreadOf(ratios)
+			cell := s.Format("%.2f")
+			if f.more && s.Middle < 1 || !f.more && s.Middle > 1 {
+				cell = "**" + cell + "**"
+			}
+			row = append(row, cell)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// flushedRounds draws the rates of all rounds.
+func flushedRounds(w *report.Work, title string) *report.Chart {
+	c := &report.Chart{Title: title, XLabel: "round", YLabel: "acknowledged records/s", X: report.Linear, Y: report.Log}
+	for i, l := range w.Lines {
+		t := report.Trace{Name: l.Label, Colour: report.Colour(i)}
+		for _, r := range l.Runs {
+			t.X, t.Y = append(t.X, float64(r.Repeat)), append(t.Y, ackRate(r))
+		}
+		c.Lines = append(c.Lines, t)
+	}
+	return c
+}
+
+// flushTests shows that acknowledgements wait for a flush.
+func (d *document) flushTests() (string, error) {
+	works, err := d.works(PartFlush)
+	if err != nil || len(works) == 0 {
+		return "", err
+	}
+	rows := [][]string{{"system", "p50", "p50 with slow flushes", "difference"}}
+	for _, l := range works[0].Lines {
+		i := slices.IndexFunc(works[0].Lines, func(other *report.Line) bool { return other.Label == slowLabel(l.Label) })
+		if i < 0 {
+			continue
+		}
+		plain, slow := l.Of(acknowledged(50)).Middle, works[0].Lines[i].Of(acknowledged(50)).Middle
+		rows = append(rows, []string{l.Label + " (" + string(l.Durability()) + ")", result.Time(plain), result.Time(slow), result.Time(max(0, slow-plain))})
+	}
+	return fmt.Sprintf("### Do acknowledgements wait for the flush?\n\nOne producer waits for each acknowledgement, and strace makes each fsync and fdatasync of the "+
+		"broker take %v longer:\n\n%s\n%s", flushedDelay, report.MarkdownTable(rows), d.failures(PartFlush, "flush")), nil
+}
