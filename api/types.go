@@ -215,6 +215,8 @@ type Status struct {
 	Producers ProducersStatus `json:"producers"`
 	Topics    int             `json:"topics"`
 	Lag       LagStatus       `json:"lag"`
+	// The compaction that runs; absent without one.
+	Compaction *CompactionStatus `json:"compaction,omitempty"`
 	// The listener for Kafka clients; absent without one.
 	Kafka *KafkaStatus `json:"kafka,omitempty"`
 	// The endpoint for Riemann clients; absent without a listener. Counts are since the start of the
@@ -304,6 +306,21 @@ type RiemannIndexStatus struct {
 	// Upper bound on the age of the oldest of them.
 	LagSeconds  float64 `json:"lag_seconds"`
 	Unavailable string  `json:"unavailable,omitempty"` // Why queries fail; absent if they do not.
+}
+
+// CompactionStatus is a running compaction. While it is sorting, it reads all records of its partitions,
+// and finds those that a newer one with the same key replaces. While it is dropping, it reads a second
+// time the parts that lose records.
+type CompactionStatus struct {
+	//openapi:enum [sorting, dropping]
+	Phase      string    `json:"phase"`
+	Started    time.Time `json:"started"`
+	Partitions int       `json:"partitions"` // Partitions that it compacts.
+	// Topic and partition that it reads. The topic is absent if the client may not describe it.
+	Topic     string `json:"topic,omitempty"`
+	Partition uint32 `json:"partition"`
+	ReadBytes int64  `json:"read_bytes"` // Bytes that it has read.
+	Bytes     int64  `json:"bytes"`      // Bytes that it reads until its end; at most, while it is sorting.
 }
 
 // LagStatus describes unprocessed records.

@@ -89,6 +89,7 @@ var wire = []any{
 	api.ConnectionsStatus{},
 	api.ListenerStatus{},
 	api.ProducersStatus{},
+	api.CompactionStatus{},
 	api.KafkaStatus{},
 	api.RiemannStatus{},
 	api.RiemannIndexStatus{},

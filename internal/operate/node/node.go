@@ -40,6 +40,7 @@ type Node struct {
 	store    objstore.Store  // to close; nil if the caller owns it
 	cache    *cached         // nil: no cache
 	merging  compact.Options // unset if read-only
+	passing  compact.Progress
 	keys     *keyindex.View
 	keysFile localFile
 
@@ -213,7 +214,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	}
 	n.merging = compact.Options{
 		Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Policy: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
-		Ranges: n.stateRanges, Frugal: n.frugal, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
+		Ranges: n.stateRanges, Frugal: n.frugal, Purge: n.purge, Purged: n.triggers.Purged, Progress: &n.passing, Logger: o.Logger, Metrics: o.Metrics,
 	}
 	if !o.NoMerge {
 		n.WhileLeading(n.merge)
@@ -236,6 +237,9 @@ func (n *Node) merge(ctx context.Context) {
 	<-ctx.Done()
 	merger.Close()
 }
+
+// Compaction returns the running compaction.
+func (n *Node) Compaction() compact.Pass { return n.passing.Pass() }
 
 // Broken is closed when an fsync of the store has failed; nil if the store uses none. BrokenBy then
 // returns the reason, which wraps objstore.ErrBroken. No write succeeds until a new process opens

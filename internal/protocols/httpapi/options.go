@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/cluster"
 	"github.com/sebbroker/seb/internal/engine/cost"
+	"github.com/sebbroker/seb/internal/engine/log/compact"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/stats"
 	"github.com/sebbroker/seb/internal/engine/views/keyindex"
@@ -100,6 +101,8 @@ type Options struct {
 	Started  time.Time
 	Store    string
 	Warnings func() []string
+	// Compaction returns the running compaction, for GET /status; nil: none.
+	Compaction func() compact.Pass
 	// Kafka returns the listener for Kafka clients, for GET /status; nil without one.
 	Kafka func() *api.KafkaStatus
 	// RiemannStatus returns the endpoint for Riemann clients, for GET /status; nil without one.
@@ -139,16 +142,17 @@ type Options struct {
 
 // Node is a broker with what follows its log (package node).
 type Node interface {
-	Keys() *keyindex.View    // nil: no key index
-	Triggers() *rules.Engine // nil: no triggers
-	Riemann() *index.Index   // nil: no index of Riemann events
-	Cost() *cost.Meter       // nil: no prices
-	StoreName() string       // of the bucket, for people
+	Keys() *keyindex.View     // nil: no key index
+	Triggers() *rules.Engine  // nil: no triggers
+	Riemann() *index.Index    // nil: no index of Riemann events
+	Cost() *cost.Meter        // nil: no prices
+	StoreName() string        // of the bucket, for people
+	Compaction() compact.Pass // the running one
 }
 
 // OptionsOf returns options with what a node has: its indexes, its triggers and its costs.
 func OptionsOf(n Node) Options {
-	o := Options{Keys: n.Keys(), Triggers: n.Triggers(), Riemann: n.Riemann(), Cost: n.Cost(), Store: n.StoreName()}
+	o := Options{Keys: n.Keys(), Triggers: n.Triggers(), Riemann: n.Riemann(), Cost: n.Cost(), Store: n.StoreName(), Compaction: n.Compaction}
 	if engine := n.Triggers(); engine != nil {
 		o.OriginalEvent = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
 			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)

@@ -12,8 +12,10 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/log/compact"
 	"github.com/sebbroker/seb/internal/protocols/auth"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -223,4 +225,28 @@ func TestMetricsHideNames(t *testing.T) {
 	if status.Lag.Group != nil {
 		t.Errorf("status shows the lag of a hidden group: %+v", status.Lag.Group)
 	}
+}
+
+// TestStatusShowsCompaction: GET /status shows the running compaction, and its topic to a client that may
+// describe that.
+func TestStatusShowsCompaction(t *testing.T) {
+	var pass compact.Pass
+	s := everyRoute(t, func(c *setup) { c.http.Compaction = func() compact.Pass { return pass } })
+	ask := func(authority string) *api.CompactionStatus {
+		t.Helper()
+		var status api.Status
+		s.must(200, s.matrix("GET", "/status", "", "", authorization(authority)), &status)
+		return status.Compaction
+	}
+	if c := ask("Bearer " + canary); c != nil {
+		t.Errorf("without a pass: %+v", c)
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	pass = compact.Pass{
+		Phase: compact.Dropping, Started: began, Partitions: 3, Topic: s.b.View().TopicByName("t").ID, Partition: 1, Read: 5, Bytes: 8,
+	}
+	want := api.CompactionStatus{Phase: "dropping", Started: began, Partitions: 3, Topic: "t", Partition: 1, ReadBytes: 5, Bytes: 8}
+	check.Equalf(t, *ask("Bearer " + canary), want, "to the root key")
+	want.Topic = ""
+	check.Equalf(t, *ask(s.token("scraper", time.Time{}, permit(access.Describe, access.Metrics, access.MetricsName))), want, "to a client that may not describe the topic")
 }

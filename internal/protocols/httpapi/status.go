@@ -71,6 +71,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 			warn("deliveries of %d triggers are held: their secrets are encrypted with a key that this broker does not have: %v", s.Locked, s.Missing)
 		}
 	}
+	s.Compaction = a.compaction(by)
 	s.Connections = a.o.Limits.Status()
 	if a.o.Kafka != nil {
 		s.Kafka = a.o.Kafka()
@@ -115,6 +116,26 @@ func (a *API) memoryStatus(s *api.Status, b *broker.Status, warn func(format str
 	if p := s.Producers; p.Limit > 0 && float64(p.Known) > producersWarning*float64(p.Limit) {
 		warn("%d idempotent producers are remembered of at most %d: new ones may be refused; raise --memory-limit", p.Known, p.Limit)
 	}
+}
+
+// compaction describes the running compaction; nil without one.
+func (a *API) compaction(by *caller) *api.CompactionStatus {
+	if a.o.Compaction == nil {
+		return nil
+	}
+	p := a.o.Compaction()
+	if p.Phase == "" {
+		return nil
+	}
+	s := &api.CompactionStatus{
+		Phase: string(p.Phase), Started: p.Started, Partitions: p.Partitions, Partition: p.Partition, ReadBytes: p.Read, Bytes: p.Bytes,
+	}
+	if view := a.b.View(); view != nil {
+		if t := view.Topic(p.Topic); t != nil && by.Allow(access.Describe, access.Topic, t.Name) {
+			s.Topic = t.Name
+		}
+	}
+	return s
 }
 
 // lagsMax bounds the lags among which a client without the root key sees its largest.

@@ -13,13 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/engine/base/failpoint"
@@ -33,13 +31,13 @@ const filterBytes = 1 << 20
 // compact runs a pass of ChooseCompaction, and reports whether it changed anything.
 func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) (done bool, err error) {
 	defer c.Close()
-	begin := time.Now()
 	m.passed.begin(c)
 	defer m.passed.end()
 	if err := m.decide(ctx, c, view); err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
 	plans, err := c.Plans()
+	m.passed.drop(plans)
 	dropped := 0
 	for i := 0; i < len(plans) && err == nil; i++ {
 		n := 0
@@ -59,7 +57,7 @@ func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) 
 		return false, fmt.Errorf("compact: %w", err)
 	}
 	if c.Partial() {
-		m.opt.Logger.Info("partitions partly compacted", "partitions", len(c.parts), "dropped", dropped, "read", m.passed.read, "took", time.Since(begin))
+		m.opt.Logger.Info("partitions partly compacted", "partitions", len(c.parts), "dropped", dropped, "read", m.passed.Read, "took", time.Since(m.passed.Started))
 		return dropped > 0, nil
 	}
 	if len(recs) == 0 {
@@ -71,7 +69,7 @@ func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) 
 	}
 	failpoint.Hit("compacted.after")
 	m.compactions.Inc()
-	m.opt.Logger.Info("partitions compacted", "partitions", len(recs), "dropped", dropped, "read", m.passed.read, "took", time.Since(begin))
+	m.opt.Logger.Info("partitions compacted", "partitions", len(recs), "dropped", dropped, "read", m.passed.Read, "took", time.Since(m.passed.Started))
 	return true, nil
 }
 
@@ -126,38 +124,6 @@ func (m *Merger) between(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// passed is the progress of a pass, for operators.
-type passed struct {
-	partitions  int
-	read, bytes int64 // bytes is what the pass reads at most
-	logged      time.Time
-	total       *metrics.Counter
-	left        *metrics.Gauge
-}
-
-// progressEvery is the interval of log lines about a pass.
-const progressEvery = time.Minute
-
-func (p *passed) begin(c *Compaction) {
-	p.partitions, p.read, p.bytes, p.logged = len(c.parts), 0, c.Bytes(), time.Now()
-	p.left.Set(float64(p.bytes))
-}
-
-func (p *passed) end() { p.left.Set(0) }
-
-func (p *passed) add(n int64) {
-	p.read += n
-	p.total.AddInt64(n)
-	p.left.Set(float64(p.bytes - p.read))
-}
-
-func (p *passed) log(to *slog.Logger) {
-	if time.Since(p.logged) >= progressEvery {
-		p.logged = time.Now()
-		to.Info("compaction in progress", "partitions", p.partitions, "read", p.read, "of_at_most", p.bytes)
-	}
-}
-
 func (m *Merger) scan(ctx context.Context, c *Compaction, runs []Run, view *state.State, r *record.Reader) error {
 	src, err := m.read(ctx, runs, view)
 	if err != nil {
@@ -193,11 +159,12 @@ func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (*outp
 	if err != nil {
 		return nil, err
 	}
-	m.passed.add(size)
+	m.passed.next(runs)
 	if err := m.gather(ctx, src, ranges, view); err != nil {
 		src.close()
 		return nil, err
 	}
+	m.passed.add(size)
 	return src, nil
 }
 

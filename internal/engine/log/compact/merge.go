@@ -59,6 +59,9 @@ type Options struct {
 	// Checksums sends a CRC-32C with each pack, for stores that accept one.
 	Checksums bool
 
+	// Progress, if not nil, shows the running compaction.
+	Progress *Progress
+
 	Logger  *slog.Logger
 	Metrics *metrics.Set
 }
@@ -111,10 +114,7 @@ func Open(o Options) *Merger {
 
 		compactions: o.Metrics.GetOrCreateCounter(`seb_compactions_total`),
 		dropped:     o.Metrics.GetOrCreateCounter(`seb_compaction_records_dropped_total`),
-		passed: passed{
-			total: o.Metrics.GetOrCreateCounter(`seb_compaction_read_bytes_total`),
-			left:  o.Metrics.GetOrCreateGauge(`seb_compaction_left_bytes`, nil),
-		},
+		passed:      newPassed(&o),
 	}
 	m.wg.Go(func() { m.run(ctx) })
 	return m
