@@ -6,6 +6,7 @@ package testenv
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -34,6 +35,7 @@ type S3Proxy struct {
 	counts S3Counts
 	puts   map[string]S3Sizes
 	writes map[string]int
+	read   map[string]int64 // bytes of the answers to GETs, by kind of object
 }
 
 // S3Sizes are the bodies of PUTs.
@@ -48,7 +50,7 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3 proxy: %w", err)
 	}
-	p := &S3Proxy{counts: S3Counts{}, puts: map[string]S3Sizes{}, writes: map[string]int{}}
+	p := &S3Proxy{counts: S3Counts{}, puts: map[string]S3Sizes{}, writes: map[string]int{}, read: map[string]int64{}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 256
 	// The broker sees an error of the server as 502, and reports it.
@@ -56,6 +58,11 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	forward := &httputil.ReverseProxy{Transport: transport, ErrorLog: silent, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // part of the signature
+	}, ModifyResponse: func(r *http.Response) error {
+		if method(r.Request) == Get {
+			r.Body = &counted{r.Body, p, object(r.Request)}
+		}
+		return nil
 	}}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.count(r)
@@ -155,6 +162,29 @@ func (p *S3Proxy) Puts() map[string]S3Sizes {
 		puts[object] = s
 	}
 	return puts
+}
+
+// Read returns the bytes of the answers to GETs since the start, for a kind of object.
+func (p *S3Proxy) Read(object string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.read[object]
+}
+
+// counted is the body of an answer whose bytes a proxy counts.
+type counted struct {
+	io.ReadCloser
+	p      *S3Proxy
+	object string
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.p.read[c.object] += int64(n)
+	return n, err
 }
 
 // Encryptions counts the requests since the start that write an object, by the encryption that they

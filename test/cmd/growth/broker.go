@@ -34,6 +34,10 @@ type broker struct {
 	path, dir, bucket string
 	args              []string
 
+	proxy  *testenv.S3Proxy // nil unless the requests of the row are counted
+	counts testenv.S3Counts // at the last start by again
+	read   int64
+
 	process *testenv.Broker
 	url     string
 	kafka   atomic.Value // of string: the address for Kafka clients

@@ -29,6 +29,13 @@
 // On S3:
 //
 //	merging/N                 N objects of 100 records of 256 B become packs
+//	history/N, slots/N        N objects of 100 records of 256 B, or of half a megabyte: starts with the
+//	                          data folder, without it, and after a kill; fsck and backup
+//	requests/N                requests of N records per second, with the default budget
+//
+// In a folder:
+//
+//	compaction/N              N keys, and half as many records with random ones
 //
 // LIMIT is the --memory-limit; rows without one have 256 MiB. Each row starts a new broker on a new
 // bucket. CPU, memory and state are those of the broker, and independent of other work on the
@@ -63,7 +70,7 @@ var source string
 
 // options are the settings of all rows.
 type options struct {
-	idle, steady, settle, life, bound, deliver time.Duration
+	idle, steady, settle, life, bound, deliver, count time.Duration
 }
 
 // row is one measurement.
@@ -71,6 +78,7 @@ type row struct {
 	section, size string   // the name is section/size
 	limit         string   // --memory-limit
 	folder        bool     // the bucket is a folder, not on S3
+	counted       bool     // the requests to S3 are counted
 	afterOnly     bool     // the program before cannot do it, or takes too long
 	args          []string // of seb serve
 	run           func(ctx context.Context, b *broker, to *result) error
@@ -101,8 +109,9 @@ func main() {
 	flag.DurationVar(&o.settle, "settle", 10*time.Second, "time for clients to connect")
 	flag.DurationVar(&o.bound, "bound", 5*time.Minute, "time after which a row of triggers gives up")
 	flag.DurationVar(&o.deliver, "deliver", 20*time.Second, "duration of deliveries")
+	flag.DurationVar(&o.count, "count", 4*time.Minute, "duration of requests")
 	campaign.Do(source, func(ctx context.Context) error {
-		all := slices.Concat(o.triggerRows(), o.deliveryRows(), o.mergeRows())
+		all := slices.Concat(o.triggerRows(), o.deliveryRows(), o.mergeRows(), o.historyRows())
 		for _, f := range []struct {
 			sizes  string
 			limits string
@@ -141,7 +150,7 @@ func choose(all []row, pattern string) ([]row, error) {
 		return nil, err
 	}
 	var rows []row
-	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "keys", "triggers", "deadlines", "deliveries", "merging"} {
+	for _, section := range []string{"topics", "partitions", "plain", "groups", "producers", "sse", "poll", "kafka", "readers", "keys", "triggers", "deadlines", "deliveries", "merging", "history", "slots", "compaction", "requests"} {
 		for _, r := range all {
 			if r.section == section && match.MatchString(r.name()) && (pattern != "" || section != "readers") {
 				rows = append(rows, r)
@@ -221,6 +230,13 @@ func one(ctx context.Context, r *row, p *program, s3 *testenv.S3Server, to *resu
 	b := &broker{path: p.path, dir: dir, bucket: filepath.Join(dir, "bucket"), args: append([]string{"--memory-limit", r.limit}, r.args...)}
 	if !r.folder {
 		b.bucket = s3.Spec(filepath.Base(dir))
+	}
+	if r.counted {
+		if b.proxy, err = testenv.NewS3Proxy(s3.Endpoint); err != nil {
+			return err
+		}
+		defer b.proxy.Close()
+		b.bucket = b.proxy.Spec(filepath.Base(dir))
 	}
 	if err := b.start(); err != nil {
 		return err
