@@ -24,9 +24,9 @@ type onFile struct {
 	good []byte
 }
 
-func newOnFile(t *testing.T) *onFile {
+func newOnFile(t *testing.T, data []byte) *onFile {
 	t.Helper()
-	d := &onFile{t: t, b: newBucket(), dir: t.TempDir(), key: "s0000/wal/0-a/7", data: []byte("twelve bytes")}
+	d := &onFile{t: t, b: newBucket(), dir: t.TempDir(), key: "s0000/wal/0-a/7", data: data}
 	d.b.fill(t, d.key, d.data)
 	d.reread()
 	d.path = files(t, d.dir)[0]
@@ -64,7 +64,7 @@ func (d *onFile) is(what string, bytes []byte) {
 }
 
 func TestEveryFlippedBitIsFound(t *testing.T) {
-	d := newOnFile(t)
+	d := newOnFile(t, []byte("twelve bytes"))
 	for i := 0; i < len(d.good)*8; i += sebtest.Runs(1, 3) {
 		bad := bytes.Clone(d.good)
 		bad[i/8] ^= 1 << (i % 8)
@@ -75,8 +75,25 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 	}
 }
 
+// TestDamageOfLargeFilesIsFound checks files that are longer than the buffer, or nearly so.
+func TestDamageOfLargeFilesIsFound(t *testing.T) {
+	for _, size := range []int{copyBytes - 100, copyBytes, 3*copyBytes + 1} {
+		d := newOnFile(t, pattern(size, 1))
+		for _, i := range []int{0, size / 2, size - 1, size, len(d.good) - 1} {
+			bad := bytes.Clone(d.good)
+			bad[i] ^= 1
+			d.is(fmt.Sprintf("bit of byte %d of %d flipped", i, size), bad)
+		}
+		d.is("cut", d.good[:len(d.good)-1])
+		d.is("longer", append(bytes.Clone(d.good), 0))
+		if asked, s := d.reread(); asked != 0 || s.Damaged != 0 {
+			t.Errorf("the good file of %d bytes: asked %d times, %d found damaged", size, asked, s.Damaged)
+		}
+	}
+}
+
 func TestEveryTruncationIsFound(t *testing.T) {
-	d := newOnFile(t)
+	d := newOnFile(t, []byte("twelve bytes"))
 	for n := range d.good {
 		d.is("cut", d.good[:n])
 		d.is("cut at the front", d.good[n+1:])
@@ -84,7 +101,7 @@ func TestEveryTruncationIsFound(t *testing.T) {
 }
 
 func TestOtherContentIsFound(t *testing.T) {
-	d := newOnFile(t)
+	d := newOnFile(t, []byte("twelve bytes"))
 	d.is("zeros", make([]byte, len(d.good)))
 	d.is("longer", append(bytes.Clone(d.good), 0))
 	d.is("twice", append(bytes.Clone(d.good), d.good...))
@@ -109,7 +126,7 @@ func TestOtherContentIsFound(t *testing.T) {
 }
 
 func TestSwappedFilesAreFound(t *testing.T) {
-	d := newOnFile(t)
+	d := newOnFile(t, []byte("twelve bytes"))
 	d.b.fill(t, "other", []byte("OTHER BYTES!"))
 	c := mustOpen(t, d.dir, d.b, options())
 	want(t, c, "other", []byte("OTHER BYTES!"))
@@ -128,7 +145,7 @@ func TestSwappedFilesAreFound(t *testing.T) {
 }
 
 func TestDamageIsLoggedOnce(t *testing.T) {
-	d := newOnFile(t)
+	d := newOnFile(t, []byte("twelve bytes"))
 	for _, key := range []string{"a", "b", "c"} {
 		d.b.fill(t, key, []byte(key))
 		c := mustOpen(t, d.dir, d.b, options())
@@ -152,7 +169,7 @@ func TestDamageIsLoggedOnce(t *testing.T) {
 
 func TestFileThatShrinksWhileItIsOpen(t *testing.T) {
 	for _, way := range []string{"read", "send"} {
-		d := newOnFile(t)
+		d := newOnFile(t, []byte("twelve bytes"))
 		c := mustOpen(t, d.dir, d.b, options())
 		got, err := c.Get(t.Context(), d.key, objstore.Whole)
 		must.NoError(t, err)

@@ -82,13 +82,19 @@ func (c *Cache) verify(file *os.File, key string, n name) (size int64, length in
 	}
 	buf := c.buffers.Get(copyBytes)
 	defer c.buffers.Put(buf)
-	last := buf[:min(end, trailerMax)]
+	last := buf[:min(end, int64(len(buf)))] // all of a small file
+	if end > int64(len(buf)) {
+		last = buf[:trailerMax]
+	}
 	if err := readAt(file, last, end-int64(len(last))); err != nil {
 		return 0, 0, err
 	}
 	t, err := c.parseTrailer(last, end, key, n)
 	if err != nil {
 		return 0, 0, err
+	}
+	if int64(len(last)) == end {
+		return t.size, t.length, t.check(crc32.Checksum(last[:t.length], castagnoli))
 	}
 	var sum uint32
 	for at := 0; at < t.length; {
@@ -99,10 +105,7 @@ func (c *Cache) verify(file *os.File, key string, n name) (size int64, length in
 		sum = crc32.Update(sum, castagnoli, part)
 		at += len(part)
 	}
-	if sum != t.sum {
-		return 0, 0, fmt.Errorf("%w: wrong checksum", errDamaged)
-	}
-	return t.size, t.length, nil
+	return t.size, t.length, t.check(sum)
 }
 
 // readAt fills p; a file that is too short is damaged.
@@ -122,6 +125,14 @@ type trailerFields struct {
 	size   int64 // of the object
 	length int   // of the block
 	sum    uint32
+}
+
+// check compares the checksum of the block with the one in the trailer.
+func (t *trailerFields) check(sum uint32) error {
+	if sum != t.sum {
+		return fmt.Errorf("%w: wrong checksum", errDamaged)
+	}
+	return nil
 }
 
 // parseTrailer decodes the trailer at the end of last, the last bytes of a file of fileLength

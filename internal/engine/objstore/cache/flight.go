@@ -41,16 +41,17 @@ func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err
 		c.mu.Unlock()
 		return b, false, nil
 	}
-	f := c.flights.FindLocked(n)
+	f, begin := c.flights.FindLocked(n), func() {}
 	if joined = f != nil; joined {
 		c.stats.Misses++
-	} else if f = c.startLocked(ctx, s, n.object); f == nil {
+	} else if f, begin = c.startLocked(ctx, s, n.object); f == nil {
 		c.mu.Unlock()
 		return nil, false, errBypass
 	}
 	f.JoinLocked()
 	c.mu.Unlock()
 
+	begin()
 	b, finished, err := c.flights.Wait(ctx, f)
 	if !finished {
 		err = fmt.Errorf("wait for %s: %w: %w", s.key, objstore.ErrNoVerdict, ctx.Err())
@@ -59,10 +60,11 @@ func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err
 }
 
 // startLocked starts the flight of a span's first block, and of the blocks behind it that are
-// neither on disk nor in flight.
-func (c *Cache) startLocked(ctx context.Context, s span, o object) *blockFlight {
+// neither on disk nor in flight. Without the lock the caller calls begin, which does the work or lets
+// another goroutine do it.
+func (c *Cache) startLocked(ctx context.Context, s span, o object) (first *blockFlight, begin func()) {
 	if c.closed {
-		return nil
+		return nil, nil
 	}
 	// callers that join must not fail when this reader leaves
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -81,14 +83,25 @@ func (c *Cache) startLocked(ctx context.Context, s span, o object) *blockFlight 
 		// no cancel, because later reads want the blocks behind it
 		run = append(run, c.flights.BeginLocked(n, nil))
 	}
-	c.work.Go(func() {
-		defer cancel()
-		c.load(work, &load{fill: f, key: s.key, run: run, local: local})
+	l := &load{fill: f, key: s.key, run: run, local: local}
+	end := func() {
+		cancel()
 		c.mu.Lock()
 		delete(c.filling, f)
 		c.mu.Unlock()
-	})
-	return run[0]
+		c.work.Done()
+	}
+	c.work.Add(1)
+	return run[0], func() {
+		if l.local != nil && c.openAtOnce(l) {
+			end()
+			return
+		}
+		go func() {
+			defer end()
+			c.load(work, l)
+		}()
+	}
 }
 
 // load is the work of one request.
@@ -100,8 +113,12 @@ type load struct {
 }
 
 func (c *Cache) load(ctx context.Context, l *load) {
-	if l.local != nil && c.loadLocal(ctx, l) {
-		return
+	if l.local != nil {
+		if acquireSlot(ctx, c.slots) != nil {
+			c.dropLocal(l)
+		} else if c.openLocal(l) {
+			return
+		}
 	}
 	err := c.fetch(ctx, l)
 	for len(l.run) > 0 {
@@ -109,21 +126,36 @@ func (c *Cache) load(ctx context.Context, l *load) {
 	}
 }
 
-// loadLocal opens the block on disk, and reports whether it was valid.
-func (c *Cache) loadLocal(ctx context.Context, l *load) bool {
-	if acquireSlot(ctx, c.slots) == nil {
-		good := c.openBlock(l.local, l.key)
-		<-c.slots
-		if good {
-			c.mu.Lock()
-			c.stats.Hits++
-			c.mu.Unlock()
-			c.finish(l, l.local, nil)
-			return true
-		}
+// openAtOnce opens the block on disk unless it would have to wait, and reports whether it was valid.
+// It takes less time than another goroutine would need to begin.
+func (c *Cache) openAtOnce(l *load) bool {
+	select {
+	case c.slots <- struct{}{}:
+		return c.openLocal(l)
+	default:
+		return false
 	}
+}
+
+// openLocal opens the block on disk with a slot, which it gives back, and reports whether it was valid.
+// The load has no local block then if it was not.
+func (c *Cache) openLocal(l *load) bool {
+	good := c.openBlock(l.local, l.key)
+	<-c.slots
+	if !good {
+		c.dropLocal(l)
+		return false
+	}
+	c.mu.Lock()
+	c.stats.Hits++
+	c.mu.Unlock()
+	c.finish(l, l.local, nil)
+	return true
+}
+
+func (c *Cache) dropLocal(l *load) {
 	c.release(l.local)
-	return false
+	l.local = nil
 }
 
 // acquireSlot waits for a slot: for one more block in memory, or one more concurrent request.
