@@ -47,16 +47,24 @@ func (w *bodyVerifier) part(b []byte) error {
 // except for io.EOF and io.ErrUnexpectedEOF, which mean that the object is too short.
 func VerifyBody(h *Head, index []IndexEntry, r io.Reader, buf []byte) error {
 	w := newBodyVerifier(h, index, true)
-	for w.pos < h.ObjectLen {
-		if err := w.read(r, buf); err != nil {
-			return err
-		}
+	if err := w.readAll(r, buf); err != nil {
+		return err
 	}
 	if err := w.done(); err != nil {
 		return err
 	}
 	if w.crc != h.BodyCRC {
 		return &CorruptError{What: "body checksum", Pos: 108, Want: int64(w.crc), Got: int64(h.BodyCRC)}
+	}
+	return nil
+}
+
+// readAll verifies the batches up to the length of the object.
+func (w *bodyVerifier) readAll(r io.Reader, buf []byte) error {
+	for w.pos < w.head.ObjectLen {
+		if err := w.read(r, buf); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -57,6 +57,46 @@ func TestEncodeObjectRefuses(t *testing.T) {
 	}
 }
 
+// TestEncodeObjectOf checks that EncodeObjectOf encodes as EncodeObject does, and refuses each flipped
+// bit of a batch, except in its leader epoch, which may be any earlier one in a pack.
+func TestEncodeObjectOf(t *testing.T) {
+	h, _, index, _ := testObject(t, KindPack)
+	var body []byte
+	for i, size := range []int{2, 1} { // batches of both entries
+		b, sum := testBatches(t, size, 300, int64(10*i), 7)
+		index[i] = testEntry(ID{byte(i + 1)}, 0, int64(10*i), b, sum)
+		body = append(body, b...)
+	}
+	want := must.Get(EncodeObject(&h, nil, index, [][]byte{body}))(t)
+	encode := func(body []byte) ([]byte, error) {
+		return EncodeObjectOf(&h, index, bytes.NewReader(body), make([]byte, 100))
+	}
+	for range 2 { // it can be repeated
+		if got := must.Get(encode(body))(t); !bytes.Equal(got, want) {
+			t.Fatalf("%x, want %x", got, want)
+		}
+	}
+	for i := range body {
+		at := i
+		if i >= int(index[0].Len) {
+			at -= int(index[0].Len)
+		}
+		if at >= posLeaderEpoch && at < posLeaderEpoch+4 {
+			continue
+		}
+		for bit := range 8 {
+			bad := bytes.Clone(body)
+			bad[i] ^= 1 << bit
+			if _, err := encode(bad); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("bit %d of byte %d flipped: %v", bit, i, err)
+			}
+		}
+		if _, err := encode(body[:i]); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("cut off at byte %d: %v", i, err)
+		}
+	}
+}
+
 // DecodeMeta refuses values that no writer produces, even if all checksums are right.
 func TestDecodeMetaRefuses(t *testing.T) {
 	le := binary.LittleEndian

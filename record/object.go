@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 )
 
@@ -38,6 +39,25 @@ const batchPrefix = posAttributes
 // counts, and in DATA the leader epoch, so call Patch first. It does not verify the batches'
 // checksums, so that it does not read the data. On an error h and index are invalid.
 func EncodeObject(h *Head, state []byte, index []IndexEntry, parts [][]byte) (prefix []byte, err error) {
+	return encodeObject(h, state, index, false, func(w *bodyVerifier) error {
+		for _, p := range parts {
+			if err := w.part(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EncodeObjectOf is EncodeObject for an object without state records, whose batches it reads from r.
+// It verifies the checksums of the batches, too. It reads into buf, which must not be empty. Errors are
+// also those of r, except for io.EOF and io.ErrUnexpectedEOF, which mean that the object is too short.
+func EncodeObjectOf(h *Head, index []IndexEntry, r io.Reader, buf []byte) (prefix []byte, err error) {
+	return encodeObject(h, nil, index, true, func(w *bodyVerifier) error { return w.readAll(r, buf) })
+}
+
+// encodeObject is EncodeObject of the batches that body verifies.
+func encodeObject(h *Head, state []byte, index []IndexEntry, checksums bool, body func(w *bodyVerifier) error) (prefix []byte, err error) {
 	if err := layOut(h, len(state), index); err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
@@ -47,11 +67,9 @@ func EncodeObject(h *Head, state []byte, index []IndexEntry, parts [][]byte) (pr
 		prefix = appendIndexEntry(prefix, &index[i])
 	}
 	h.MetaCRC = CRC32C(prefix[HeadSize:])
-	walk := newBodyVerifier(h, index, false)
-	for _, p := range parts {
-		if err := walk.part(p); err != nil {
-			return nil, fmt.Errorf("encode object: %w", err)
-		}
+	walk := newBodyVerifier(h, index, checksums)
+	if err := body(walk); err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
 	}
 	if err := walk.done(); err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)

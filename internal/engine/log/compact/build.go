@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"strings"
 	"time"
@@ -22,27 +21,26 @@ import (
 // both.
 const gapMax = 256 << 10
 
-// smallMax is the size of a range up to which it is read into memory and verified there. A busy
-// broker merges tens of thousands of ranges of a few KiB. For one of those, a copy by the kernel and a
-// mapping take more time than a read and a write.
+// smallMax is the size of a range up to which it is read into memory, together with the next ones. A
+// busy broker merges tens of thousands of ranges of a few KiB. For those, copies by the kernel, and a
+// write for each, take more time than a read and a write of many.
 const smallMax = 64 << 10
+
+// joinedMax bounds the bytes that are written at once.
+const joinedMax = 256 << 10
 
 // forgetAfter is how many bytes of a mapping are read before its pages are dropped.
 const forgetAfter = 256 << 10
 
-// output is a built pack in an unnamed, mapped file. Its resident memory belongs to the page cache.
+// output is a pack in a file: an unnamed one, or a staged object of the store.
 type output struct {
-	*mapping // nil until mapFile
-	file     *os.File
-	staged   *objstore.Staged // the staged object that file belongs to, if the store can publish it
-	size     int64
-	head     int64 // size of head and index in data
+	file   *os.File
+	staged *objstore.Staged // the staged object that file belongs to, if the store can publish it
+	size   int64
+	head   int64 // size of head and index
 }
 
 func (p *output) close() {
-	if p.mapping != nil {
-		p.mapping.close()
-	}
 	if p.staged != nil {
 		_ = p.staged.Close()
 		return
@@ -50,17 +48,15 @@ func (p *output) close() {
 	_ = p.file.Close()
 }
 
-func (p *output) crc() uint32 { return record.ObjectCRC32C(p.data[:p.head], [][]byte{p.data[p.head:]}) }
-
 // piece is a source and its position in the pack.
 type piece struct {
-	r        *state.Range
-	from     int64 // position in the file
-	verified bool  // when it was copied
+	r    *state.Range
+	key  string // of its object
+	from int64  // position in the file
 }
 
-// build writes the pack and verifies all of it against its sources: checksums, offsets, record
-// counts.
+// build writes the pack and verifies all of it: checksums, offsets, record counts. If a range is
+// damaged, the check of each finds it.
 func (m *Merger) build(ctx context.Context, l *Layout, view *state.State) (_ *output, err error) {
 	sources := l.Sources()
 	p, err := m.newPack(ctx, len(l.Index), sizeOf(sources))
@@ -72,7 +68,19 @@ func (m *Merger) build(ctx context.Context, l *Layout, view *state.State) (_ *ou
 			p.close()
 		}
 	}()
-	if err = m.gather(ctx, p, sources, view); err != nil {
+	pieces, err := m.gather(ctx, p, sources, view)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.seal(l, &m.pace); !errors.Is(err, record.ErrCorrupt) {
+		return p, err
+	}
+	mapped, err := mapFile(p.file, p.size)
+	if err != nil {
+		return nil, err
+	}
+	defer mapped.close()
+	if err = m.check(ctx, p.file, mapped, pieces); err != nil {
 		return nil, err
 	}
 	return p, p.seal(l, &m.pace)
@@ -117,24 +125,17 @@ func newPack(p *output) (*output, error) {
 	return p, nil
 }
 
-// gather copies ranges to their positions behind the head, maps the file and verifies each range.
-func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, view *state.State) error {
-	objects, at := map[string][]piece{}, p.head
+// gather copies ranges to their positions behind the head.
+func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, view *state.State) ([]piece, error) {
+	pieces, at := make([]piece, 0, len(ranges)), p.head
 	for _, r := range ranges {
-		key := view.RangeKey(r)
-		objects[key] = append(objects[key], piece{r: r, from: at})
+		pieces = append(pieces, piece{r: r, key: view.RangeKey(r), from: at})
 		at += int64(r.Len)
 	}
-	keys := sorting.Sorted(maps.Keys(objects), strings.Compare) // the order of a journal
-	for _, key := range keys {
-		if err := m.copyObject(ctx, p.file, key, objects[key]); err != nil {
-			return err
-		}
-	}
-	if err := p.mapFile(); err != nil {
-		return err
-	}
-	return m.verifySources(ctx, p, keys, objects)
+	sorting.Sort(pieces, func(a, b piece) int { // the order of a journal
+		return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.r.Pos, b.r.Pos))
+	})
+	return pieces, m.copyPieces(ctx, p.file, pieces)
 }
 
 // tempFile creates a file without a name: it is deleted when it is closed, however this process
@@ -151,51 +152,30 @@ func (m *Merger) tempFile() (*os.File, error) {
 	return f, nil
 }
 
-// mapFile maps all of the file.
-func (p *output) mapFile() (err error) {
-	p.mapping, err = mapFile(p.file, p.size)
-	return err
-}
-
-// seal writes head and index before the batches, and verifies the whole object.
+// seal verifies the batches in the file, and writes head and index before them.
 func (p *output) seal(l *Layout, pace *pace) error {
-	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
+	batches := pacedReader{io.NewSectionReader(p.file, p.head, p.size-p.head), pace, localRest}
+	prefix, err := record.EncodeObjectOf(&l.Head, l.Index, bufio.NewReaderSize(batches, smallMax), make([]byte, smallMax))
 	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+		return fmt.Errorf("verify: %w", err)
 	}
 	if _, err = p.file.WriteAt(prefix, 0); err != nil {
 		return fmt.Errorf("temporary file: %w", err)
 	}
-	if err = p.verify(pace); err != nil {
-		return fmt.Errorf("verify: %w", err)
-	}
 	return nil
 }
 
-// verify reads and verifies the whole object.
-func (p *output) verify(pace *pace) error {
-	head, _, index, need, err := record.DecodeMeta(p.data[:p.head])
-	if err != nil {
-		return err
-	}
-	if need > 0 || head.ObjectLen != uint64(p.size) {
-		return fmt.Errorf("%d bytes of head and index, %d in all; %d more needed, %d in all named", p.head, p.size, need, head.ObjectLen)
-	}
-	batches := pacedReader{io.NewSectionReader(p.file, p.head, p.size-p.head), pace}
-	return record.VerifyBody(&head, index, bufio.NewReaderSize(batches, smallMax), make([]byte, smallMax))
-}
-
-// copyObject reads the pieces of one object to their positions in the file. One request reads
-// pieces that are close together.
-func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces []piece) error {
-	sorting.Sort(pieces, func(a, b piece) int { return cmp.Compare(a.r.Pos, b.r.Pos) })
+// copyPieces copies pieces, in the order of their objects, to their positions in the file. One request
+// reads pieces that are close together.
+func (m *Merger) copyPieces(ctx context.Context, f *os.File, pieces []piece) error {
+	to := joiner{file: f, buf: m.small[:0]}
 	for len(pieces) > 0 {
-		n, end := 1, int64(pieces[0].r.Pos)+int64(pieces[0].r.Len)
-		for n < len(pieces) && int64(pieces[n].r.Pos)-end <= gapMax {
-			end = int64(pieces[n].r.Pos) + int64(pieces[n].r.Len)
+		key, n, end := pieces[0].key, 1, pieces[0].end()
+		for n < len(pieces) && pieces[n].key == key && int64(pieces[n].r.Pos)-end <= gapMax {
+			end = pieces[n].end()
 			n++
 		}
-		if err := m.copySpan(ctx, f, key, pieces[:n], end); err != nil {
+		if err := m.copySpan(ctx, &to, pieces[:n], end); err != nil {
 			if gone(err) {
 				for _, p := range pieces[:n] {
 					m.bad[p.r.Source()] = struct{}{}
@@ -203,10 +183,38 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 			}
 			return fmt.Errorf("read %s: %w", key, err)
 		}
-		m.pace.add(int(end-int64(pieces[0].r.Pos)) + n*rangeCost)
 		pieces = pieces[n:]
 	}
-	return nil
+	return to.flush()
+}
+
+// end returns the end of the piece in its object.
+func (p *piece) end() int64 { return int64(p.r.Pos) + int64(p.r.Len) }
+
+// joiner joins writes of adjacent bytes of a file.
+type joiner struct {
+	file *os.File
+	buf  []byte // will be written at
+	at   int64
+}
+
+// next returns the memory for the next n bytes, which belong to a position in the file.
+func (j *joiner) next(pos int64, n int) ([]byte, error) {
+	if pos != j.at+int64(len(j.buf)) || len(j.buf)+n > cap(j.buf) {
+		if err := j.flush(); err != nil {
+			return nil, err
+		}
+		j.at = pos
+	}
+	from := len(j.buf)
+	j.buf = j.buf[:from+n]
+	return j.buf[from:], nil
+}
+
+func (j *joiner) flush() error {
+	_, err := j.file.WriteAt(j.buf, j.at)
+	j.buf = j.buf[:0]
+	return err
 }
 
 // gone reports whether an object is missing or has lost bytes, so that a retry does not help. A body
@@ -219,47 +227,48 @@ func gone(err error) bool {
 	return is(objstore.ErrNotFound) || is(objstore.ErrDamaged) || is(objstore.ErrOutOfRange) || is(io.EOF) || is(io.ErrUnexpectedEOF)
 }
 
-func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []piece, end int64) error {
+func (m *Merger) copySpan(ctx context.Context, to *joiner, pieces []piece, end int64) error {
 	pos := int64(pieces[0].r.Pos)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Duration((end-pos)>>20)*time.Second)
 	defer cancel()
-	o, err := m.opt.Store.Get(ctx, key, objstore.Range{Offset: pos, Length: end - pos})
+	o, err := m.opt.Store.Get(ctx, pieces[0].key, objstore.Range{Offset: pos, Length: end - pos})
 	if err != nil {
 		return err
 	}
 	defer o.Body.Close()
 	if s, ok := o.Body.(*objstore.Section); ok {
-		return m.copySection(f, s, pieces)
+		return m.copySection(to, s, pieces)
 	}
 	for i := range pieces {
 		p := &pieces[i]
 		if _, err := io.CopyN(io.Discard, o.Body, int64(p.r.Pos)-pos); err != nil {
 			return err
 		}
-		if err := m.copyStream(f, o.Body, p); err != nil {
+		if err := m.copyStream(to, o.Body, p); err != nil {
 			return err
 		}
-		pos = int64(p.r.Pos) + int64(p.r.Len)
+		m.pace.rest(remoteRest)
+		pos = p.end()
 	}
 	return nil
 }
 
 // copyStream copies the next range of a stream. A stream that ends early is io.EOF or
 // io.ErrUnexpectedEOF.
-func (m *Merger) copyStream(f *os.File, from io.Reader, p *piece) error {
+func (m *Merger) copyStream(to *joiner, from io.Reader, p *piece) error {
 	if p.r.Len > smallMax {
-		_, err := io.CopyN(io.NewOffsetWriter(f, p.from), from, int64(p.r.Len))
+		_, err := io.CopyN(io.NewOffsetWriter(to.file, p.from), pacedReader{from, &m.pace, remoteRest}, int64(p.r.Len))
 		return err
 	}
-	b := m.small[:p.r.Len]
-	if _, err := io.ReadFull(from, b); err != nil {
-		return err
+	b, err := to.next(p.from, int(p.r.Len))
+	if err == nil {
+		_, err = io.ReadFull(from, b)
 	}
-	return p.write(f, b)
+	return err
 }
 
 // copySection copies ranges from one file to another. The kernel copies the large ones.
-func (m *Merger) copySection(f *os.File, s *objstore.Section, pieces []piece) error {
+func (m *Merger) copySection(to *joiner, s *objstore.Section, pieces []piece) error {
 	begin := int64(pieces[0].r.Pos)
 	for i := range pieces {
 		p := &pieces[i]
@@ -268,61 +277,63 @@ func (m *Merger) copySection(f *os.File, s *objstore.Section, pieces []piece) er
 			return io.EOF
 		}
 		if n > smallMax {
-			if err := copyFile(f, p.from, s.File, from, n); err != nil {
+			if err := m.copyLarge(to.file, p.from, s.File, from, n); err != nil {
 				return err
 			}
 			continue
 		}
-		if done, err := s.File.ReadAt(m.small[:n], from); done < int(n) {
-			return errors.Join(io.ErrUnexpectedEOF, err)
-		}
-		if err := p.write(f, m.small[:n]); err != nil {
+		b, err := to.next(p.from, int(n))
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// write writes the bytes of a range, damaged or not.
-func (p *piece) write(f *os.File, b []byte) error {
-	p.verified = p.verify(b) == nil
-	_, err := f.WriteAt(b, p.from)
-	return err
-}
-
-// verifySources checks the ranges that were not verified when they were copied. A damaged range is
-// read once more, because it may have been damaged in transit. If it is still damaged it stays where
-// it is: merging around it loses nothing, and readers get the named error.
-func (m *Merger) verifySources(ctx context.Context, p *output, keys []string, objects map[string][]piece) error {
-	read := int64(0)
-	for _, key := range keys {
-		for _, c := range objects[key] {
-			if c.verified {
-				continue
-			}
-			if read += int64(c.r.Len); read > forgetAfter {
-				p.forget()
-				read = 0
-			}
-			err := c.verify(p.of(c))
-			if err != nil {
-				objstore.Forget(m.opt.Store, key)
-				if err := m.copyObject(ctx, p.file, key, []piece{c}); err != nil {
-					return err
-				}
-				err = c.verify(p.of(c))
-			}
-			if err != nil {
-				m.bad[c.r.Source()] = struct{}{}
-				return fmt.Errorf("%s at %d: %w", key, c.r.Pos, err)
-			}
+		if done, err := s.File.ReadAt(b, from); done < len(b) {
+			return errors.Join(io.ErrUnexpectedEOF, err)
 		}
+		m.pace.rest(localRest)
 	}
 	return nil
 }
 
-// of returns the bytes of a range in the mapped file.
-func (p *output) of(c piece) []byte { return p.data[c.from : c.from+int64(c.r.Len)] }
+// copyLarge copies bytes between positions of two files, and rests meanwhile.
+func (m *Merger) copyLarge(to *os.File, at int64, from *os.File, pos, n int64) error {
+	const portion = 1 << 20
+	for done := int64(0); done < n; done += portion {
+		if err := copyFile(to, at+done, from, pos+done, min(n-done, portion)); err != nil {
+			return err
+		}
+		m.pace.rest(localRest)
+	}
+	return nil
+}
+
+// check verifies each piece in the file. A damaged range is read once more, because it may have been
+// damaged in transit. If it is still damaged it stays in its object: merging around it loses nothing,
+// and readers get the named error.
+func (m *Merger) check(ctx context.Context, f *os.File, mapped *mapping, pieces []piece) error {
+	read := int64(0)
+	for i := range pieces {
+		p := &pieces[i]
+		if read += int64(p.r.Len); read > forgetAfter {
+			mapped.forget()
+			read = 0
+		}
+		b := mapped.data[p.from : p.from+int64(p.r.Len)]
+		err := p.verify(b)
+		if err != nil {
+			objstore.Forget(m.opt.Store, p.key)
+			if err := m.copyPieces(ctx, f, pieces[i:i+1]); err != nil {
+				return err
+			}
+			err = p.verify(b)
+		}
+		if err != nil {
+			m.bad[p.r.Source()] = struct{}{}
+			return fmt.Errorf("%s at %d: %w", p.key, p.r.Pos, err)
+		}
+		m.pace.rest(localRest)
+	}
+	return nil
+}
 
 // verify checks the bytes of a range against the state. No checksum covers the offset of its first
 // batch.

@@ -25,8 +25,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// filterBytes is how much of a range is filtered at a time, in whole batches, at least one.
-const filterBytes = 1 << 20
+// portionBytes is how much of a range is read at a time, in whole batches, at least one.
+const portionBytes = 1 << 20
 
 // compact runs a pass of ChooseCompaction, and reports whether it changed anything.
 func (m *Merger) compact(ctx context.Context, c *Compaction, view *state.State) (done bool, err error) {
@@ -89,7 +89,7 @@ func (m *Merger) decide(ctx context.Context, c *Compaction, view *state.State) e
 			}
 		}
 		if err := c.Decide(func() error {
-			m.pace.add(pauseEntries * entrySize)
+			m.pace.rest(localRest)
 			return ctx.Err()
 		}); err != nil {
 			return err
@@ -103,6 +103,7 @@ func (m *Merger) decide(ctx context.Context, c *Compaction, view *state.State) e
 // it is none of the pass: it is tried again after the next portion.
 func (m *Merger) between(ctx context.Context) error {
 	m.passed.log(m.opt.Logger)
+	m.pace.start(m.rests())
 	view := m.opt.Log.View()
 	for ; view != nil && m.backlogged(); view = m.opt.Log.View() {
 		policy := m.policy()
@@ -134,20 +135,26 @@ func (m *Merger) scan(ctx context.Context, c *Compaction, runs []Run, view *stat
 	for i := range runs {
 		for j := range runs[i].Ranges {
 			g := &runs[i].Ranges[j]
-			if err := c.Scan(&runs[i], j, src.data[pos:pos+int64(g.Len)], r); err != nil {
-				if r.Err() != nil {
-					m.bad[g.Source()] = struct{}{}
-				}
-				return fmt.Errorf("%s at %d: %w", view.RangeKey(g), g.Pos, err)
-			}
+			batches := src.data[pos : pos+int64(g.Len)]
 			pos += int64(g.Len)
+			for len(batches) > 0 {
+				n := wholeBatches(batches)
+				if err := c.Scan(&runs[i], j, batches[:n], r); err != nil {
+					if r.Err() != nil {
+						m.bad[g.Source()] = struct{}{}
+					}
+					return fmt.Errorf("%s at %d: %w", view.RangeKey(g), g.Pos, err)
+				}
+				batches = batches[n:]
+				m.pace.rest(localRest)
+			}
 		}
 	}
 	return nil
 }
 
-// read reads the ranges of runs into a temporary file.
-func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (*output, error) {
+// read reads the ranges of runs into a temporary file, and maps it.
+func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (_ *mapping, err error) {
 	var ranges []*state.Range
 	for i := range runs {
 		for j := range runs[i].Ranges {
@@ -159,13 +166,22 @@ func (m *Merger) read(ctx context.Context, runs []Run, view *state.State) (*outp
 	if err != nil {
 		return nil, err
 	}
+	defer src.close() // the mapping stays
 	m.passed.next(runs)
-	if err := m.gather(ctx, src, ranges, view); err != nil {
-		src.close()
+	pieces, err := m.gather(ctx, src, ranges, view)
+	if err != nil {
+		return nil, err
+	}
+	mapped, err := mapFile(src.file, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.check(ctx, src.file, mapped, pieces); err != nil {
+		mapped.close()
 		return nil, err
 	}
 	m.passed.add(size)
-	return src, nil
+	return mapped, nil
 }
 
 // rewrite filters runs and makes a pack of the rest. It returns the number of dropped records.
@@ -212,11 +228,8 @@ func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *
 			p.close()
 		}
 	}()
-	if err = copyFile(p.file, p.head, batches, 0, size); err != nil {
+	if err = m.copyLarge(p.file, p.head, batches, 0, size); err != nil {
 		return nil, fmt.Errorf("temporary file: %w", err)
-	}
-	if err = p.mapFile(); err != nil {
-		return nil, err
 	}
 	return p, p.seal(l, &m.pace)
 }
@@ -281,6 +294,7 @@ func (f *filtering) oneRange(run *Run, j int) (left Filtered, err error) {
 		f.size += int64(len(f.buf))
 		left.Add(sum)
 		src = src[n:]
+		f.merger.pace.rest(localRest)
 	}
 	if f.size-begin > math.MaxUint32 || left.Span != int64(r.Span) || int(left.Records) != int(r.Records)-dropped {
 		return left, fmt.Errorf("%s at %d: filtering %d records over %d offsets with %d dropped left %d over %d in %d bytes",
@@ -292,13 +306,13 @@ func (f *filtering) oneRange(run *Run, j int) (left Filtered, err error) {
 }
 
 // wholeBatches returns the length of the batches at the start of b, at least one, that make about
-// filterBytes.
+// portionBytes.
 func wholeBatches(b []byte) int {
 	n := 0
-	for n < len(b) && n < filterBytes {
+	for n < len(b) && n < portionBytes {
 		batch, _, err := record.Split(b[n:])
 		if err != nil {
-			return len(b) // the compactor reports the error
+			return len(b) // the reader of the batches reports the error
 		}
 		n += batch.Len()
 	}

@@ -88,7 +88,7 @@ type Merger struct {
 	busy   bool   // result of measureInflow
 	left   int64  // bytes that waited after the last check
 	ranges int    // number of ranges after the last check
-	small  []byte // holds a small range
+	small  []byte // holds small ranges
 	pace   pace
 	purging
 
@@ -107,7 +107,7 @@ func Open(o Options) *Merger {
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:contextcheck // ended by Close
 	m := &Merger{
-		opt: o, cancel: cancel, bad: map[state.Source]struct{}{}, small: make([]byte, smallMax),
+		opt: o, cancel: cancel, bad: map[state.Source]struct{}{}, small: make([]byte, joinedMax),
 		packs:  o.Metrics.GetOrCreateCounter(`seb_merge_packs_total`),
 		bytes:  o.Metrics.GetOrCreateCounter(`seb_merge_bytes_total`),
 		failed: o.Metrics.GetOrCreateCounter(`seb_merge_failures_total`),
@@ -301,9 +301,15 @@ func (m *Merger) store(ctx context.Context, key string, p *output) error {
 	if p.staged != nil {
 		return p.staged.Publish(ctx, key)
 	}
-	body := objstore.NewBody(p.data)
+	mapped, err := mapFile(p.file, p.size)
+	if err != nil {
+		return err
+	}
+	defer m.pace.rest(min(time.Duration(p.size>>20)*remoteRest, time.Second)) // from signing and sending
+	defer mapped.close()
+	body := objstore.NewBody(mapped.data)
 	if m.opt.Checksums {
-		body.HasCRC, body.CRC32C = true, p.crc()
+		body.HasCRC, body.CRC32C = true, record.ObjectCRC32C(mapped.data[:p.head], [][]byte{mapped.data[p.head:]})
 	}
 	return m.opt.Store.Put(ctx, key, body)
 }

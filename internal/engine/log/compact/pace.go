@@ -6,44 +6,45 @@ import (
 )
 
 const (
-	// paceStep is the number of bytes after which paced work pauses. The pause takes paceRest times as
-	// long as these bytes took.
-	paceStep = 256 << 10
+	// paceStep is the time after which paced work rests, paceRest times as long as it took.
+	paceStep = time.Millisecond
 	paceRest = 3
-	// rangeCost is added to the bytes of each range, because a range takes time however small it is.
-	rangeCost = 4 << 10
-	// pauseMax bounds a pause: work that waited for a remote store took no processor.
-	pauseMax = 5 * time.Millisecond
+	// remoteRest bounds the rest after work that may have waited for a remote store, and took no
+	// processor then. localRest bounds the others.
+	remoteRest = 5 * time.Millisecond
+	localRest  = 100 * time.Millisecond
 )
 
-// pace spreads work over time, because producers that wait for an answer need the same processors
-// and the same disk.
+// pace limits work to a quarter of a core, because producers that wait for an answer need the same
+// processors and the same disk. The work is done in pieces that take less than a few milliseconds.
 type pace struct {
 	on    bool
-	bytes int       // since the last pause
-	since time.Time // end of the last pause
+	since time.Time // end of the last rest
 }
 
 // start begins work that is paced or not.
 func (p *pace) start(on bool) { *p = pace{on: on, since: time.Now()} }
 
-// add counts bytes of work, and pauses if a step is done.
-func (p *pace) add(n int) {
-	if p.bytes += n; !p.on || p.bytes < paceStep {
+// rest ends a piece of work, and rests for at most the given time if a step is done.
+func (p *pace) rest(most time.Duration) {
+	if !p.on {
 		return
 	}
-	time.Sleep(min(paceRest*time.Since(p.since), pauseMax))
-	p.bytes, p.since = 0, time.Now()
+	if took := time.Since(p.since); took >= paceStep {
+		time.Sleep(min(paceRest*took, most))
+		p.since = time.Now()
+	}
 }
 
-// pacedReader counts the bytes that are read.
+// pacedReader rests between reads.
 type pacedReader struct {
 	from io.Reader
 	pace *pace
+	most time.Duration
 }
 
 func (r pacedReader) Read(b []byte) (int, error) {
 	n, err := r.from.Read(b)
-	r.pace.add(n)
+	r.pace.rest(r.most)
 	return n, err
 }

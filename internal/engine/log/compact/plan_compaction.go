@@ -248,7 +248,7 @@ func (c *Compaction) portions(wanted func(k *compacting, i int) bool) [][]Run {
 	return all
 }
 
-// Scan takes the keys of range j of a run from Scans, whose batches it gets.
+// Scan takes the keys of batches of range j of a run from Scans, which it must get in order.
 func (c *Compaction) Scan(run *Run, j int, batches []byte, r *record.Reader) error {
 	k := run.part
 	for r.Reset(batches, math.MinInt64); r.Next(); {
