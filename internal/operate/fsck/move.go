@@ -83,7 +83,7 @@ func (c *copier) receive(ctx context.Context, e objstore.Entry) (_ *transit, err
 		return nil, err
 	}
 	read := &counter{w: to}
-	from := bufio.NewReaderSize(io.TeeReader(io.LimitReader(got.Body, e.Size+1), read), bodyBuffer)
+	from := bufio.NewReaderSize(io.TeeReader(io.LimitReader(got.Body, e.Size+1), read), bufferOf(e.Size))
 	if t.kind, err = c.verify(e.Key, from, got.Size); err == nil {
 		_, err = io.Copy(io.Discard, from)
 	}

@@ -87,7 +87,7 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 		return err
 	}
 	defer got.Body.Close()
-	return c.decode(o, bufio.NewReaderSize(got.Body, bodyBuffer), got.Size)
+	return c.decode(o, bufio.NewReaderSize(got.Body, bufferOf(got.Size)), got.Size)
 }
 
 // decode reads an object of the log and verifies it. It holds the start up to the batches, and a
@@ -127,7 +127,7 @@ func (c *checker) decode(o *object, from io.Reader, size int64) error {
 		}
 		return err
 	}
-	err = corrupt(record.VerifyBody(&o.head, o.index, from, make([]byte, bodyBuffer)))
+	err = corrupt(record.VerifyBody(&o.head, o.index, from, make([]byte, bufferOf(int64(h.ObjectLen)))))
 	switch {
 	case err != nil && !errors.Is(err, record.ErrCorrupt):
 		return fmt.Errorf("read %s: %w", o.key, err)
@@ -149,8 +149,17 @@ func longer(err error) bool {
 // objectLength is CorruptError.What of an object whose length is not the one that its head names.
 const objectLength = "object length"
 
-// bodyBuffer is the buffer with which the batches of an object are verified.
+// bodyBuffer is the largest buffer with which an object is read or verified.
 const bodyBuffer = 64 << 10
+
+// bufferOf is the buffer for an object of a size, or of an unknown one if it is negative. A bucket may have
+// many small objects.
+func bufferOf(size int64) int {
+	if size < 0 || size >= bodyBuffer {
+		return bodyBuffer
+	}
+	return int(size) + 1
+}
 
 func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
 
