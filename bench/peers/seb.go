@@ -68,7 +68,8 @@ func installSebS3(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(program), 0o600)
+	lines := strings.Split(strings.TrimSpace(program), "\n") // the first ones are of its installation
+	return os.WriteFile(path, []byte(lines[len(lines)-1]), 0o600)
 }
 
 // s3Path is the file in the cache that contains the path of the S3 server.
