@@ -153,8 +153,8 @@ func measuredSeconds(r *result.Run) (acked, seconds, cpu float64) {
 	return acked, seconds, cpu
 }
 
-// flushedFigures are the columns for the closed loop and for the rate.
-func flushedFigures(closed bool) []flushedFigure {
+// flushedFigures are the columns for a work. At a rate a run has too few batches for p99.
+func flushedFigures(w *workload.Workload) []flushedFigure {
 	count := func(v float64) string { return fmt.Sprintf("%.0f", v) }
 	micros := func(v float64) string {
 		if v >= 100 {
@@ -162,9 +162,13 @@ func flushedFigures(closed bool) []flushedFigure {
 		}
 		return fmt.Sprintf("%.3g µs", v)
 	}
+	closed, tail := w.Loop == workload.Closed, 99.0
+	if w.Batch > 1 && !closed {
+		tail = 90
+	}
 	list := []flushedFigure{
 		{"p50", acknowledged(50), result.Time, false},
-		{"p99", acknowledged(99), result.Time, false},
+		{fmt.Sprintf("p%v", tail), acknowledged(tail), result.Time, false},
 		{"broker's CPU per record", ackCPU, micros, false},
 	}
 	if closed {
@@ -180,28 +184,38 @@ func (d *document) flushed() (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	sheet := report.Sheet{Columns: 2, Width: 470, Height: 330}
+	var rates, costs, times []*report.Chart
+	sheet := report.Sheet{Columns: 2, Width: 470, Height: 290}
 	for _, w := range works {
+		r := w.Lines[0].Runs[0]
+		sheet.Caption = fmt.Sprintf("last row: medians of %d rounds; %s, %d cores shared with the generator; %s", d.plan.Settings.Repeats, r.Machine.CPU, r.Machine.Cores,
+			d.all[PartFlushed].Tool.Version)
 		title := flushedTitle(&w.Workload)
-		figures := flushedFigures(w.Workload.Loop == workload.Closed)
+		figures := flushedFigures(&w.Workload)
 		fmt.Fprintf(&b, "### %s\n\n%s\nSeb disk over HTTP divided by the others, by rounds; **bold** where Seb is worse:\n\n%s\n%s", title,
 			report.MarkdownTable(flushedTable(w, figures)), report.MarkdownTable(flushedRatios(w, figures)), d.failures(PartFlushed, w.Workload.Name))
 		if w.Workload.Loop == workload.Closed {
-			sheet.Charts = append(sheet.Charts, flushedRounds(w, title))
+			rates = append(rates, flushedRounds(w, title, "acknowledged records/s", ackRate))
+			costs = append(costs, flushedRounds(w, title, "broker's CPU per record, µs", ackCPU))
 			continue
 		}
 		c := w.Percentiles(result.AckIntended, "")
 		c.Title, c.Note = title, ""
 		for i := range c.Lines {
-			c.Lines[i].Name = strings.TrimSuffix(c.Lines[i].Name, " (fsync)")
+			l := &c.Lines[i]
+			l.Name, l.Low, l.High = strings.TrimSuffix(l.Name, " (fsync)"), nil, nil // the ranges would hide each other
 		}
-		sheet.Charts = append(sheet.Charts, c)
+		times = append(times, c)
 	}
+	sheet.Charts = slices.Concat(rates, costs, times)
 	test, err := d.flushTests()
 	if err != nil {
 		return "", err
 	}
 	b.WriteString(test)
+	if len(works) == 0 {
+		return d.setup() + "\n" + b.String(), nil
+	}
 	link, err := d.draw("flushed", "Rates and latencies of flushed brokers", &sheet)
 	return d.setup() + "\n" + d.systems() + "\n" + link + b.String(), err
 }
@@ -226,15 +240,7 @@ func flushedTable(w *report.Work, figures []flushedFigure) [][]string {
 	for _, l := range w.Lines {
 		row := []string{l.Label}
 		for _, f := range figures {
-			s := l.Of(f.of)
-			cell := "–"
-			if !math.IsNaN(s.Middle) {
-				cell = f.text(s.Middle)
-			}
-			if s.N > 1 && !math.IsNaN(s.Least) {
-				cell += fmt.Sprintf(" (%s to %s)", f.text(s.Least), f.text(s.Most))
-			}
-			row = append(row, cell)
+			row = append(row, spreadText(l.Of(f.of), f.text))
 		}
 		faults := strings.Join(l.Faults(), ", ")
 		if faults == "" {
@@ -243,6 +249,28 @@ func flushedTable(w *report.Work, figures []flushedFigure) [][]string {
 		rows = append(rows, append(row, faults))
 	}
 	return rows
+}
+
+// spreadText formats a median and the range, or "–" if a value is not a number.
+func spreadText(s report.Spread, text func(float64) string) string {
+	switch {
+	case math.IsNaN(s.Least): // it sorts before all numbers
+		return "–"
+	case s.N == 1:
+		return text(s.Middle)
+	}
+	return fmt.Sprintf("%s (%s to %s)", text(s.Middle), text(s.Least), text(s.Most))
+}
+
+// ratioText formats a ratio with two digits behind the decimal point, unless that is too few or too many.
+func ratioText(v float64) string {
+	switch {
+	case v >= 10:
+		return fmt.Sprintf("%.0f", v)
+	case v < 0.1:
+		return fmt.Sprintf("%.2g", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
 // flushedRatios divides the first system's figures by those of the others in the same round.
@@ -266,8 +294,8 @@ func flushedRatios(w *report.Work, figures []flushedFigure) [][]string {
 				}
 			}
 			s := report.SpreadOf(ratios)
-			cell := s.Format("%.2f")
-			if f.more && s.Middle < 1 || !f.more && s.Middle > 1 {
+			cell := spreadText(s, ratioText)
+			if cell != "–" && (f.more && s.Middle < 1 || !f.more && s.Middle > 1) {
 				cell = "**" + cell + "**"
 			}
 			row = append(row, cell)
@@ -277,13 +305,13 @@ func flushedRatios(w *report.Work, figures []flushedFigure) [][]string {
 	return rows
 }
 
-// flushedRounds draws the rates of all rounds.
-func flushedRounds(w *report.Work, title string) *report.Chart {
-	c := &report.Chart{Title: title, XLabel: "round", YLabel: "acknowledged records/s", X: report.Linear, Y: report.Log}
+// flushedRounds draws a figure of all rounds.
+func flushedRounds(w *report.Work, title, label string, of func(*result.Run) float64) *report.Chart {
+	c := &report.Chart{Title: title, XLabel: "round", YLabel: label, X: report.Linear, Y: report.Log}
 	for i, l := range w.Lines {
 		t := report.Trace{Name: l.Label, Colour: report.Colour(i)}
 		for _, r := range l.Runs {
-			t.X, t.Y = append(t.X, float64(r.Repeat)), append(t.Y, ackRate(r))
+			t.X, t.Y = append(t.X, float64(r.Repeat)), append(t.Y, of(r))
 		}
 		c.Lines = append(c.Lines, t)
 	}
@@ -306,5 +334,5 @@ func (d *document) flushTests() (string, error) {
 		rows = append(rows, []string{l.Label + " (" + string(l.Durability()) + ")", result.Time(plain), result.Time(slow), result.Time(max(0, slow-plain))})
 	}
 	return fmt.Sprintf("### Do acknowledgements wait for the flush?\n\nOne producer waits for each acknowledgement, and strace makes each fsync and fdatasync of the "+
-		"broker take %v longer:\n\n%s\n%s", flushedDelay, report.MarkdownTable(rows), d.failures(PartFlush, "flush")), nil
+		"broker take %v longer. An acknowledgement that waits for a flush takes at least that much longer:\n\n%s\n%s", flushedDelay, report.MarkdownTable(rows), d.failures(PartFlush, "flush")), nil
 }
