@@ -3,11 +3,13 @@ package drivers
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -244,7 +246,7 @@ func (s *jetStream) Setup(ctx context.Context) (sut.Info, error) {
 	}
 	config := jetstream.StreamConfig{
 		Name: s.c.Name, Subjects: []string{s.c.Name}, MaxBytes: int64(s.keep), Storage: jetstream.MemoryStorage, Replicas: 1,
-		Discard: jetstream.DiscardOld,
+		Discard: jetstream.DiscardOld, AllowAtomicPublish: s.c.Batch > 1,
 	}
 	info.Durability = sut.Memory
 	if s.storage == "file" {
@@ -304,7 +306,7 @@ func (s *jetStream) durable(sync string) sut.Durability {
 }
 
 func (s *jetStream) Publisher(context.Context) (sut.Publisher, error) {
-	p := &jetStreamPublisher{subject: s.c.Name}
+	p := &jetStreamPublisher{subject: s.c.Name, batch: s.c.Batch}
 	c, err := s.connect(nats.ClosedHandler(func(c *nats.Conn) { p.fail(errors.Join(nats.ErrConnectionClosed, c.LastError())) }))
 	if err != nil {
 		return nil, err
@@ -322,11 +324,20 @@ type jetStreamPublisher struct {
 	js      jetstream.JetStream
 	subject string
 	pending[*nats.Msg]
+
+	batch int           // messages of an atomic batch; up to 1: each message alone
+	id    string        // of the batch that is begun
+	begun []func(error) // done of its messages
 }
 
 // Publish implements sut.Publisher. It does not retry a message that no stream accepts.
 func (p *jetStreamPublisher) Publish(_ context.Context, _, payload []byte, done func(error)) {
 	m := &nats.Msg{Subject: p.subject, Data: payload}
+	if p.batch > 1 {
+		if done = p.together(m, done); done == nil {
+			return
+		}
+	}
 	if !p.add(m, done) {
 		return
 	}
@@ -335,8 +346,38 @@ func (p *jetStreamPublisher) Publish(_ context.Context, _, payload []byte, done 
 	}
 }
 
+// together adds a message to the atomic batch. It returns nil if the batch is not complete. The last
+// message commits the batch and gets the acknowledgement of all, for which it returns the function.
+func (p *jetStreamPublisher) together(m *nats.Msg, done func(error)) func(error) {
+	if len(p.begun) == 0 {
+		p.id = rand.Text()
+	}
+	p.begun = append(p.begun, done)
+	m.Header = nats.Header{"Nats-Batch-Id": {p.id}, "Nats-Batch-Sequence": {strconv.Itoa(len(p.begun))}}
+	if len(p.begun) == p.batch {
+		m.Header["Nats-Batch-Commit"] = []string{"1"}
+		return p.takeBegun()
+	}
+	if err := p.c.PublishMsg(m); err != nil { // it copies the payload
+		p.takeBegun()(err)
+	}
+	return nil
+}
+
+// takeBegun ends the batch that is begun, and returns the function that reports its outcome.
+func (p *jetStreamPublisher) takeBegun() func(error) {
+	list := p.begun
+	p.begun = nil
+	return func(err error) {
+		for _, done := range list {
+			done(err)
+		}
+	}
+}
+
 func (p *jetStreamPublisher) Close(ctx context.Context) error {
 	defer p.c.Close()
+	p.takeBegun()(errClosed)
 	return p.finish(ctx)
 }
 

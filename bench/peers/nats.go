@@ -59,7 +59,8 @@ func startNATS(p *Peer, sync, storage string) error {
 http: "%s"
 max_payload: 8MB
 max_pending: 1GB
-jetstream { store_dir: %q, max_memory_store: 8GB, max_file_store: 100GB, sync_interval: %s }
+jetstream { store_dir: %q, max_memory_store: 8GB, max_file_store: 100GB, sync_interval: %s
+  limits { batch { max_inflight_per_stream: 1000 } } }
 `, loopback(ports[0]), loopback(ports[1]), filepath.Join(p.Dir, "store"), sync)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
