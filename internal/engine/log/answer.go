@@ -41,10 +41,10 @@ func (o *owner) settleAppend(m *member, a *core.Append, why error, committed *co
 	}
 }
 
-// settleOp is settleAppend for an operation.
-func (o *owner) settleOp(m *member, why error, committed *core.Frozen) {
+// settleOp is settleAppend for an operation. joined is the append that joins it, or nil.
+func (o *owner) settleOp(m *member, why error, committed *core.Frozen, joined *core.Append) {
 	if why == nil && committed != nil {
-		o.answer(m, ack(committed.Head.Time, nil))
+		o.answer(m, ack(committed.Head.Time, joined))
 		return
 	}
 	o.answer(m, failed(why))
@@ -81,7 +81,11 @@ func (o *owner) commit(f *core.Frozen) {
 	failpoint.Hit("commit.before-answer")
 	p := f.Proposal.User.(*proposal)
 	for i, m := range p.ops {
-		o.settleOp(m, p.p.Ops[i].Err, f)
+		var joined *core.Append
+		if m.joined() {
+			joined = &p.p.Appends[p.p.Ops[i].Audit-1]
+		}
+		o.settleOp(m, p.p.Ops[i].Err, f, joined)
 	}
 	for i, m := range p.appends {
 		o.settleAppend(m, &p.p.Appends[i], p.p.Appends[i].Err, f)
@@ -124,7 +128,7 @@ func (o *owner) answerUnsettled(m *member, why error) {
 func (o *owner) rejectProposal(lp *core.Proposal, why error) {
 	p := lp.User.(*proposal)
 	for i, m := range p.ops {
-		o.settleOp(m, cmp.Or(lp.Ops[i].Err, why), nil)
+		o.settleOp(m, cmp.Or(lp.Ops[i].Err, why), nil, nil)
 	}
 	for i, m := range p.appends {
 		m.drop()

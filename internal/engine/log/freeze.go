@@ -51,11 +51,18 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 		m.state = memberSent
 		o.queued.Add(-m.bytes)
 		p.bytes += m.bytes
-		if m.op != nil {
-			op := *m.op
-			op.Audit = p.audit(m)
-			p.p.Ops = append(p.p.Ops, op)
-			p.ops = append(p.ops, m)
+		if m.op != nil && !m.joined() {
+			p.op(m)
+		}
+	}
+	if o.opt.Hooks.Riders != nil {
+		for _, op := range o.opt.Hooks.Riders() {
+			p.op(&member{op: &op, state: memberDone}) // never answered
+		}
+	}
+	for _, m := range taken { // last, so that none of the others deletes the topic of their appends
+		if m.joined() {
+			p.op(m)
 		}
 	}
 	for _, m := range taken {
@@ -72,6 +79,17 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 		ev.RaiseMax = max(o.raiseMax(), state.LevelFirst)
 	}
 	o.step(ctx, &ev)
+}
+
+// op adds a member's op, with the append of its audit record or the one that joins it.
+func (p *proposal) op(m *member) {
+	op := *m.op
+	if op.Late != nil {
+		op.Record.Queue = op.Late()
+	}
+	op.Audit = p.audit(m)
+	p.p.Ops = append(p.p.Ops, op)
+	p.ops = append(p.ops, m)
 }
 
 // append adds a member's append, and returns its position.

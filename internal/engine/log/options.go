@@ -74,6 +74,8 @@ type Hooks struct {
 	AccessChanged func()
 	// Role is called after each change of the role, in order. The state may be read.
 	Role func(s Status)
+	// Riders, if not nil, returns ops that the next slot takes along. They never cause a slot.
+	Riders func() []core.Op
 	// Fed, if not nil, gets each slot that this log has committed, in order, while that is wanted (Log.Feeds):
 	// its position, and the first bytes of its object, with head, state records and index. It may keep
 	// them, and must not change them.

@@ -87,6 +87,9 @@ type Ticket struct {
 	oneResult [1]Result
 }
 
+// joined reports whether an append joins the op of a member.
+func (m *member) joined() bool { return m.op != nil && m.audit != nil && m.audit.Head.Joins }
+
 // memberState is the progress of a member.
 type memberState uint8
 
@@ -167,6 +170,19 @@ func (l *Log) ProposeAudited(op core.Op, audit *Append) *Ticket {
 	return t
 }
 
+// ProposeJoined queues a change of a queue's state with an append. The log has both, in one slot, or
+// neither. The result has the offset of the append.
+func (l *Log) ProposeJoined(op core.Op, a *Append) *Ticket {
+	t := l.newTicket(1)
+	m := &t.members[0]
+	m.ticket, m.op, m.audit, m.since = t, &op, &member{Append: Append{Head: a.Head, Data: a.Data}, state: memberDone}, l.now()
+	m.audit.Head.Joins = true
+	m.item.Value = m
+	m.bytes = opBytes(&op.Record) + int64(len(a.Data))
+	l.send(t, m.bytes)
+	return t
+}
+
 // ProposeDeferred is ProposeAll for changes without urgency. They join the next object, and alone
 // they wait for Batch.DeferWait.
 func (l *Log) ProposeDeferred(ops []core.Op) *Ticket { return l.propose(ops, true) }
@@ -191,6 +207,9 @@ func opBytes(r *state.Record) int64 {
 	n := 64 + len(r.Name) + len(r.Metadata)
 	for k, v := range r.Settings {
 		n += len(k) + len(v) + 8
+	}
+	if r.Queue != nil {
+		n += 32 * (len(r.Queue.Runs) + len(r.Queue.Tries))
 	}
 	if r.Pack != nil {
 		for i := range r.Pack.Entries {

@@ -133,6 +133,9 @@ type Append struct {
 	Audit int32
 	// Audits: this is the audit record of another member. It has the Err of that member.
 	Audits bool
+	// Joins: this is the append of an op of a queue, which has the position in its Audit. The slot has
+	// both or neither.
+	Joins bool
 
 	Base int64 // set at freeze: first offset; with ErrDuplicate that of the original
 	// Err is set at freeze: nil, or why the append is not in the slot. It is a refusal of package
@@ -156,9 +159,14 @@ type Op struct {
 	Epoch uint32
 	// Check is the authority of the client, as in Append.
 	Check *access.Check
-	// Audit is 1 + the position of the audit record, as in Append. Audit records of ops come first
-	// in Proposal.Appends, in the order of the ops.
+	// Audit is 1 + the position of the audit record, as in Append, or of the append that joins it. They
+	// come first in Proposal.Appends, in the order of the ops.
 	Audit int32
+	// Late, if not nil, is called at freeze and returns Record.Queue.
+	Late func() *state.QueueChange
+	// Placed: Record.Queue is about the messages that the append which joins the op sends. Its offsets are
+	// relative to the first of them, until freeze.
+	Placed bool
 
 	Err error // set at freeze: nil, or a refusal of package state
 }

@@ -106,10 +106,10 @@ func (c *Core) room() state.Room {
 	if c.cfg.StateMax <= 0 {
 		return state.Room{}
 	}
-	ranges := c.committed.Memory().Ranges
+	held := c.committed.Memory()
 	return state.Room{
-		Max: c.cfg.StateMax, Ranges: ranges,
-		RangesFull: ranges > c.cfg.StateMax/rangesShare && ranges+c.lead.overlay.Memory().Tables > c.cfg.StateMax,
+		Max: c.cfg.StateMax, Ranges: held.Ranges, Queues: held.Queues,
+		RangesFull: held.Ranges > c.cfg.StateMax/rangesShare && held.Ranges+held.Queues+c.lead.overlay.Memory().Tables > c.cfg.StateMax,
 	}
 }
 
@@ -211,6 +211,9 @@ func (c *Core) checkOp(p *Proposal, op *Op) error {
 	case r.Kind == state.TopicDelete && p.audits(r.Topic):
 		return state.ErrAuditTopic
 	}
+	if op.Placed {
+		r.Queue.Place(p.Appends[op.Audit-1].Base)
+	}
 	return c.lead.overlay.Propose(r)
 }
 
@@ -226,8 +229,14 @@ func (c *Core) audited(p *Proposal, audit int32, change func() error) error {
 		return change()
 	}
 	a := &p.Appends[audit-1]
+	if !c.lead.overlay.Access.Permits(a.Check) {
+		a.Err = state.ErrUnauthorized
+		return a.Err
+	}
 	if a.Base, a.Err = c.lead.overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
-		a.Err = fmt.Errorf("%w: %s", state.ErrNotAudited, a.Err.Error())
+		if a.Audits {
+			a.Err = fmt.Errorf("%w: %s", state.ErrNotAudited, a.Err.Error())
+		}
 		return a.Err
 	}
 	if a.Err = change(); a.Err != nil {
@@ -240,7 +249,7 @@ func (c *Core) audited(p *Proposal, audit int32, change func() error) error {
 func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Record, accepted bool) {
 	for i := range p.Appends {
 		a := &p.Appends[i]
-		if !a.Audits { // an audit record was decided with its change
+		if !a.Audits && !a.Joins { // they were decided with their change
 			a.Err = c.audited(p, a.Audit, func() (err error) {
 				records, err = c.checkAppend(a, records)
 				return err

@@ -167,7 +167,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: topic %s cannot be changed to %d partitions", i, r.Topic, r.Partitions)
 			}
 			counts[r.Topic] = max(n, r.Partitions)
-		case TopicTrim, OffsetCommit, ProducerAppend, CompactionDone:
+		case TopicTrim, OffsetCommit, ProducerAppend, CompactionDone, QueueUpdate:
 			if r.Partition >= n {
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
@@ -199,6 +199,8 @@ func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i 
 		needs = LevelStandby
 	case r.Kind == ProducersForget || r.Owner != 0:
 		needs = LevelProducers
+	case r.Kind == QueueUpdate:
+		needs = LevelQueues
 	}
 	if needs <= s.Level && r.Kind != FormatLevel {
 		return nil
@@ -289,10 +291,13 @@ func (s *State) applyRecord(r *Record) {
 	case FormatLevel:
 		s.Level = r.Level
 	case TimeReset:
+		s.resetQueues(r.Time)
 		s.AppendTime = r.Time
 		s.resetProducers(r.Time)
 	case AccessChange:
 		s.Access.Apply(r.Access)
+	case QueueUpdate:
+		s.updateQueue(r)
 	case CompactionDone:
 		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 		s.tally.starts -= len(p.Marks)
@@ -321,6 +326,10 @@ func (s *State) applyTrim(r *Record) {
 	}
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
 		p.Epochs = p.Epochs[1:]
+	}
+	if p.queue != nil {
+		p.queueForWrite(s.gen).trimmed(p.Start, s.slotTime)
+		p.queueMemory = p.queue.memory()
 	}
 }
 

@@ -19,12 +19,15 @@ func (s *State) Propose(r *Record) error {
 		if r.Partitions != 0 && r.Partitions < uint32(t.Partitions.Len()) {
 			return ErrShrink
 		}
-	case TopicTrim, OffsetCommit, CompactionDone:
+	case TopicTrim, OffsetCommit, CompactionDone, QueueUpdate:
 		if t == nil {
 			return ErrUnknownTopic
 		}
 		if r.Partition >= uint32(t.Partitions.Len()) {
 			return ErrUnknownPartition
+		}
+		if r.Kind == QueueUpdate && s.Level < LevelQueues {
+			return &LevelError{Needs: LevelQueues, Has: s.Level}
 		}
 		if r.Kind == TopicTrim && r.Offset > t.Partitions.At(int(r.Partition)).Next {
 			return ErrBeyondEnd

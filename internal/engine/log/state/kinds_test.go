@@ -27,6 +27,8 @@ func TestEveryKindHasAName(t *testing.T) {
 			rec.Run = &run
 		case state.NextSlot:
 			rec.Within = 1
+		case state.QueueUpdate:
+			rec.Queue = &state.QueueChange{}
 		}
 		_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{rec}))
 		if known := err == nil; known == strings.HasPrefix(kind.String(), "kind ") || seen[kind.String()] {

@@ -30,8 +30,10 @@ const (
 	// LevelProducers adds ProducersForget, and owners to ProducerAppend: idempotent producers are
 	// forgotten by time and by owner, and no longer beyond a number of all of them.
 	LevelProducers = 7
+	// LevelQueues adds QueueUpdate, and the setting queue of topics.
+	LevelQueues = 8
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelProducers
+	LevelMax = LevelQueues
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -41,7 +43,7 @@ const (
 // version, so that an older program can name the version that it needs.
 var levelVersions = map[uint32]string{
 	LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0", LevelJournal: "0.1.0",
-	LevelStandby: "0.1.0", LevelProducers: "0.1.0",
+	LevelStandby: "0.1.0", LevelProducers: "0.1.0", LevelQueues: "0.1.0",
 }
 
 // RaiseTo is the record that raises a bucket to a level.

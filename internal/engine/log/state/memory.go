@@ -16,6 +16,9 @@ const (
 	settingMemory   = 96
 	startMemory     = 32 // per epoch start and mark of a partition
 	packMemory      = 160
+	queueMemory     = 256 // per partition of a queue with changes
+	queueSentMemory = 48
+	queueTryMemory  = 64
 )
 
 // tally counts the parts of a state that take memory, so that its size is known without visiting
@@ -26,6 +29,7 @@ type tally struct {
 	producers           int // entries of all partitions
 	settings            int
 	ranges, starts      int
+	queues              int // bytes
 	text                int // bytes of names, settings and metadata
 }
 
@@ -33,12 +37,13 @@ type tally struct {
 type Memory struct {
 	Tables int64 // topics, partitions, group offsets, producers: created by requests of clients
 	Ranges int64 // object ranges: grow with every commit, shrink when packs are made
+	Queues int64 // messages of queues that are delayed, leased, tried again, or done before older ones
 }
 
 // Sum is the total.
-func (m Memory) Sum() int64 { return m.Tables + m.Ranges }
+func (m Memory) Sum() int64 { return m.Tables + m.Ranges + m.Queues }
 
-// Memory estimates a leader's memory for the state. Ranges is not meaningful in a catalog.
+// Memory estimates a leader's memory for the state. Ranges and Queues are not meaningful in a catalog.
 func (s *State) Memory() Memory {
 	n := &s.tally
 	return Memory{
@@ -46,6 +51,7 @@ func (s *State) Memory() Memory {
 			int64(len(s.groups))*groupMemory + int64(n.offsets)*offsetMemory + int64(n.producers)*producerMemory +
 			int64(n.settings)*settingMemory + int64(n.text) + s.Access.Memory(),
 		Ranges: int64(n.ranges)*RangeMemory + int64(n.starts)*startMemory + int64(len(s.packs))*packMemory,
+		Queues: int64(n.queues),
 	}
 }
 
@@ -53,16 +59,17 @@ func (s *State) Memory() Memory {
 type Room struct {
 	Max        int64 // bytes of tables and ranges, as in Memory; 0: unlimited
 	Ranges     int64 // bytes of ranges of the committed state, because a catalog has none
+	Queues     int64 // the same for queues
 	RangesFull bool  // no more ranges: appends are refused
 }
 
 // fits reports whether the tables may grow by growth bytes.
 func (s *State) fits(growth int64) bool {
-	return growth == 0 || s.Room.Max <= 0 || s.Memory().Tables+growth <= s.Room.Max-s.Room.Ranges
+	return growth == 0 || s.Room.Max <= 0 || s.Memory().Tables+growth <= s.Room.Max-s.Room.Ranges-s.Room.Queues
 }
 
 func (s *State) full(ranges bool) error {
-	return &StateFullError{Held: Memory{s.Memory().Tables, s.Room.Ranges}, Max: s.Room.Max, Ranges: ranges}
+	return &StateFullError{Held: Memory{s.Memory().Tables, s.Room.Ranges, s.Room.Queues}, Max: s.Room.Max, Ranges: ranges}
 }
 
 // ProducersWithin is how many producers a state may hold whose memory has a limit in bytes: they take
@@ -77,7 +84,7 @@ func (s *State) ProducerRoom() int {
 	if s.Room.Max <= 0 {
 		return math.MaxInt
 	}
-	return int((s.Room.Max - s.Room.Ranges - s.Memory().Tables) / producerMemory)
+	return int((s.Room.Max - s.Room.Ranges - s.Room.Queues - s.Memory().Tables) / producerMemory)
 }
 
 // growth is an estimate of the bytes of tables that a record adds.
@@ -127,6 +134,7 @@ func (n *tally) countPartition(p *Partition, sign int) {
 	n.producers += sign * p.Producers.n
 	n.ranges += sign * len(p.Ranges)
 	n.starts += sign * (len(p.Epochs) + len(p.Marks))
+	n.queues += sign * p.queueMemory
 }
 
 // countOffset adds a group's offset to the tally or subtracts it.

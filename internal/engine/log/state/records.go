@@ -41,7 +41,7 @@ func DecodeRecords(b []byte) ([]Record, error) {
 func (r *Record) fields(c *protobuf.Codec) {
 	kind := uint64(r.Kind)
 	if protobuf.Int(c, 1, "kind", &kind); c.Decoding() {
-		if r.Kind = RecordKind(kind); kind > uint64(ProducersForget) {
+		if r.Kind = RecordKind(kind); kind > uint64(QueueUpdate) {
 			c.Fail(fmt.Errorf("kind %d: written by a newer version", kind))
 		}
 	}
@@ -80,7 +80,8 @@ func (r *Record) fields(c *protobuf.Codec) {
 		r.Run.field(c, 16, "run")
 	}
 	protobuf.Int(c, 17, "within", &r.Within)
-	if protobuf.Int(c, 18, "owner", &r.Owner); c.Done() {
+	protobuf.Int(c, 18, "owner", &r.Owner)
+	if protobuf.Optional(c, 19, "queue", &r.Queue, (*QueueChange).fields); c.Done() {
 		c.Fail(r.checkFields(c.Has(10), c.Has(12)))
 		if r.Kind == OffsetCommit && r.Offset > CommitMax {
 			r.Offset |= math.MinInt64
@@ -102,6 +103,7 @@ func (r *Record) checkFields(producer, clean bool) error {
 		{AccessChange, r.Access != nil},
 		{LeaderRun, r.Run != nil},
 		{NextSlot, r.Within != 0},
+		{QueueUpdate, r.Queue != nil},
 	} {
 		if f.set != (r.Kind == f.kind) {
 			return fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)

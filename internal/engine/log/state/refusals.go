@@ -131,8 +131,8 @@ func (e *StateFullError) Error() string {
 	if e.Ranges {
 		advice = "wait until commit objects are merged, or"
 	}
-	return fmt.Sprintf("the state is full: topics, partitions, groups and producers take %s and object ranges take %s of %s: %s start with --memory-limit %dMiB",
-		budget.Text(e.Held.Tables), budget.Text(e.Held.Ranges), budget.Text(e.Max), advice, e.limit()>>20)
+	return fmt.Sprintf("the state is full: topics, partitions, groups and producers take %s, object ranges %s and queues %s of %s: %s start with --memory-limit %dMiB",
+		budget.Text(e.Held.Tables), budget.Text(e.Held.Ranges), budget.Text(e.Held.Queues), budget.Text(e.Max), advice, e.limit()>>20)
 }
 
 // limit is a memory limit that has room for the state, in whole MiB.

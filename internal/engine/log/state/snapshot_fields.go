@@ -82,7 +82,9 @@ func (s *State) finish() error {
 	if n := len(s.Epochs); n == 0 || s.Epochs[n-1] != (Epoch{Number: s.Pos.Epoch, Nonce: s.Nonce}) {
 		return fmt.Errorf("chain does not end in epoch %d: %w", s.Pos.Epoch, errWire)
 	}
-	s.tally = s.recount()
+	if s.tally = s.recount(); s.Level < LevelQueues && s.tally.queues > 0 {
+		return fmt.Errorf("queue at format level %d: %w", s.Level, errWire)
+	}
 	s.Latest = max(s.Latest, s.AppendTime)
 	return nil
 }
@@ -161,7 +163,7 @@ func decodePartition(b []byte) (*Partition, error) {
 	if err := protobuf.Decode(b, p, (*Partition).fields); err != nil {
 		return nil, err
 	}
-	if p.Next == 0 && len(p.Epochs) == 0 && p.Producers.n == 0 && p.LatestCommit == 0 {
+	if p.Next == 0 && len(p.Epochs) == 0 && p.Producers.n == 0 && p.LatestCommit == 0 && p.queue == nil {
 		return unwritten, nil // as written by earlier versions
 	}
 	return p, nil
@@ -176,8 +178,12 @@ func (p *Partition) fields(c *protobuf.Codec) {
 	p.producerFields(c, 6, 10)
 	protobuf.Int(c, 7, "compacted offset", &p.Clean)
 	protobuf.Rows(c, 8, "marks", &p.Marks, markRow)
-	if protobuf.Int(c, 9, "swept offset", &p.Swept); !c.Done() {
+	protobuf.Int(c, 9, "swept offset", &p.Swept)
+	if protobuf.Optional(c, 11, "queue", &p.queue, (*Queue).fields); !c.Done() {
 		return
+	}
+	if p.queue != nil {
+		p.queueMemory = p.queue.memory()
 	}
 	for i := range p.Ranges {
 		p.count(&p.Ranges[i], 1)

@@ -114,7 +114,7 @@ func (s *State) Catalog() *State {
 	c.gen = 0
 	c.packs = maps.Clone(s.packs)
 	c.packsGen = 0
-	c.tally.ranges, c.tally.starts = 0, 0
+	c.tally.ranges, c.tally.starts, c.tally.queues = 0, 0, 0
 	c.changes = changesOf(s)
 	c.groups = make(map[string]*Group, len(s.groups))
 	for name, g := range s.groups {

@@ -54,6 +54,8 @@ const (
 	// ProducersForget: Time, Owner. The producers of Owner, or of all if it is 0, whose newest batches
 	// are older than Time are forgotten.
 	ProducersForget RecordKind = 17
+	// QueueUpdate: Topic, Partition, Queue. Messages of a queue change their states.
+	QueueUpdate RecordKind = 18
 )
 
 // Record is one change of the state other than data; Kind says which fields are set.
@@ -76,6 +78,7 @@ type Record struct {
 	Loss       *Loss
 	Access     *access.Change
 	Run        *Run
+	Queue      *QueueChange
 }
 
 // Compaction is the result of a finished compaction of a partition.
@@ -207,6 +210,9 @@ type Partition struct {
 	// Marks are the compactions that left tombstones, ascending; at most MarksMax.
 	Marks []Mark
 	gen   uint64
+
+	queue       *Queue // nil: no message was changed
+	queueMemory int    // bytes
 }
 
 // MarksMax bounds a partition's marks. Beyond it two marks become one, and tombstones stay longer.
@@ -239,7 +245,7 @@ var kindNames = map[RecordKind]string{
 	TopicTrim: "topic trim", OffsetCommit: "offset commit", OffsetDelete: "offset delete", ProducerAppend: "producer append",
 	PackInstall: "pack install", CompactionDone: "compaction done",
 	FormatLevel: "format level", LossAccepted: "loss accepted", TimeReset: "time reset", AccessChange: "access change",
-	LeaderRun: "leader run", NextSlot: "next slot", ProducersForget: "producers forget",
+	LeaderRun: "leader run", NextSlot: "next slot", ProducersForget: "producers forget", QueueUpdate: "queue update",
 }
 
 // String names a kind for people.

@@ -1,0 +1,160 @@
+package state
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/engine/base/protobuf"
+)
+
+// TestQueueRuns compares packed runs with a map of messages, over random changes, trims and views.
+func TestQueueRuns(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		const messages = 4000
+		want, q := map[int64]QueueRun{}, &Queue{}
+		done := int64(0)
+		var view Queue
+		var seen []QueueRun
+		for range 150 {
+			if r.IntN(10) == 0 { // a view stays as it is
+				if view.Runs.n > 0 && !slices.Equal(view.Runs.list(), seen) {
+					t.Fatalf("seed %d: a view has changed", seed)
+				}
+				view, seen = *q, q.Runs.list()
+				p := Partition{queue: q}
+				q = p.queueForWrite(q.gen + 1)
+			}
+			var c QueueChange
+			for at := done + r.Int64N(40); at < messages && len(c.Runs) < 1+r.IntN(60); {
+				run := QueueRun{Base: at, Span: 1 + r.Int64N(1+r.Int64N(20)), State: 1 + QueueState(r.IntN(3))}
+				if run.State != QueueDone {
+					run.Until, run.Deliveries = r.Int64N(1000), r.Uint32N(4)
+				}
+				c.Runs = append(c.Runs, run)
+				at = run.End() + r.Int64N(1+r.Int64N(100))
+			}
+			epoch := 1 + r.Uint32N(2)
+			q.apply(&c, epoch, 5)
+			for _, run := range c.Runs {
+				for at := run.Base; at < run.End(); at++ {
+					m := run.part(at, at+1)
+					if m.Epoch = epoch; m.State == QueueDone {
+						m.Epoch = 0
+					}
+					want[at] = m
+				}
+			}
+			start := int64(0)
+			if r.IntN(20) == 0 {
+				start = done + r.Int64N(100)
+			}
+			for done < start || want[done].State == QueueDone {
+				delete(want, done)
+				done++
+			}
+			if q.trimmed(start, 5); q.Done != done {
+				t.Fatalf("seed %d: done up to %d, want %d", seed, q.Done, done)
+			}
+			compareQueue(t, seed, q, want)
+		}
+	}
+}
+
+func compareQueue(t *testing.T, seed uint64, q *Queue, want map[int64]QueueRun) {
+	t.Helper()
+	got := map[int64]QueueRun{}
+	n, bytes, first := 0, 0, int64(-1)
+	for _, k := range q.Runs.chunks {
+		n, bytes = n+k.n, bytes+len(k.rows)+queueChunkMemory
+	}
+	for run := range q.Runs.All(0) {
+		if run.Base <= first && run.Span > 0 {
+			t.Fatalf("seed %d: run at %d after %d", seed, run.Base, first)
+		}
+		for first = run.Base; first < run.End(); first++ {
+			got[first] = run.part(first, first+1)
+		}
+		first--
+	}
+	if !maps.Equal(got, want) || n != q.Runs.Len() || bytes != q.Runs.Memory() {
+		t.Fatalf("seed %d: %d messages in %d runs of %d bytes, want %d messages; counted %d, %d", seed, len(got), n, bytes, len(want), q.Runs.Len(), q.Runs.Memory())
+	}
+	at := rand.Int64N(4000)
+	if r := q.Runs.At(at); r.State != want[at].State {
+		t.Fatalf("seed %d: message %d is %+v, want %+v", seed, at, r, want[at])
+	}
+	const now = 500
+	due, next := 0, int64(1)<<62
+	for run := range q.Runs.Due(now) {
+		due += int(run.Span)
+	}
+	for _, m := range want {
+		switch {
+		case m.State == QueueDone:
+		case m.Until <= now:
+			due--
+		default:
+			next = min(next, m.Until)
+		}
+	}
+	if got := q.Runs.NextUntil(now); due != 0 || next != min(got, 1<<62) {
+		t.Fatalf("seed %d: %d too many are due, next at %d, want %d", seed, due, got, next)
+	}
+	var decoded Queue
+	if err := protobuf.Decode(protobuf.Append(nil, q, (*Queue).fields), &decoded, (*Queue).fields); err != nil || !slices.Equal(decoded.Runs.list(), q.Runs.list()) || decoded.Done != q.Done {
+		t.Fatalf("seed %d: a snapshot has another queue: %v", seed, err)
+	}
+}
+
+// TestQueueTries: the newest tries of a message are kept, and none of one that is done.
+func TestQueueTries(t *testing.T) {
+	q := &Queue{}
+	for i := range int64(QueueTriesMax + 3) {
+		for _, offset := range []int64{7, 5} {
+			run := QueueRun{Base: offset, Span: 1, State: QueueWaiting, Until: 9, Deliveries: uint32(i + 1)}
+			q.apply(&QueueChange{Runs: []QueueRun{run}, Tries: []QueueTry{{Offset: offset, By: "w"}}}, 1, i)
+		}
+	}
+	if got := q.TriesOf(5); len(got) != QueueTriesMax || got[0].Time != 3 || got[QueueTriesMax-1].Time != QueueTriesMax+2 {
+		t.Errorf("tries %+v", got)
+	}
+	q.apply(&QueueChange{Runs: []QueueRun{{Base: 5, Span: 1, State: QueueDone}}}, 1, 99)
+	if len(q.TriesOf(5)) != 0 || len(q.TriesOf(7)) != QueueTriesMax {
+		t.Errorf("after it is done: %d and %d tries", len(q.TriesOf(5)), len(q.TriesOf(7)))
+	}
+}
+
+// TestQueueMarks: the marks say when messages were done, the newer the finer, however long it takes.
+func TestQueueMarks(t *testing.T) {
+	q := &Queue{}
+	const step = 3_600_000_000
+	for i := range int64(2000) {
+		q.apply(&QueueChange{Runs: []QueueRun{{Base: i, Span: 1, State: QueueDone}}}, 1, i*step)
+		if q.trimmed(0, i*step); len(q.Marks) > queueMarksMax {
+			t.Fatalf("%d marks", len(q.Marks))
+		}
+	}
+	if at := q.DoneAt(1000 * step); at > 1001 || at < 800 {
+		t.Errorf("done up to %d after 1000 steps", at)
+	}
+}
+
+// TestQueueTimeReset: a lease of a wrong clock ends as long after the reset as it would have ended.
+func TestQueueTimeReset(t *testing.T) {
+	q := &Queue{}
+	q.apply(&QueueChange{Runs: []QueueRun{
+		{Base: 0, Span: 1, State: QueueLeased, Until: 1030, Deliveries: 1},
+		{Base: 1, Span: 1, State: QueueWaiting, Until: 2000},
+		{Base: 2, Span: 1, State: QueueWaiting, Until: 90, Deliveries: 1},
+	}}, 1, 1000)
+	q.resetTime(1000, 100)
+	for at, want := range []int64{130, 2000, 90} {
+		if got := q.Of(int64(at)).Until; got != want {
+			t.Errorf("message %d until %d, want %d", at, got, want)
+		}
+	}
+}
+
