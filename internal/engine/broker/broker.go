@@ -38,6 +38,7 @@ type Broker struct {
 	lines   sampled.Lines
 
 	producers atomic.Uint32 // producer ids given
+	queues    atomic.Pointer[Queues]
 
 	fresh   freshness
 	end     freshness // of ConfirmEnd
@@ -60,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Store == nil {
 		return nil, errors.New("open broker: no store")
 	}
-	if h := &o.Hooks; h.Committed != nil || h.Advanced != nil || h.AccessChanged != nil || h.Role != nil || o.QueueBytes != 0 {
+	if h := &o.Hooks; h.Committed != nil || h.Advanced != nil || h.AccessChanged != nil || h.Role != nil || h.Riders != nil || o.QueueBytes != 0 {
 		return nil, errors.New("open broker: Options.QueueBytes, and all Hooks but Fed and FillCache, are the broker's own")
 	}
 	if o.AuditTopic != "" {
@@ -85,6 +86,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	b.ahead.store, _ = objstore.As[objstore.Ahead](o.Store)
 	o.QueueBytes = o.Budget.Class(budget.Produce).Limit()
 	o.Hooks.Committed, o.Hooks.Advanced, o.Hooks.AccessChanged, o.Hooks.Role = b.committed, b.advanced, b.accessChanged, b.roleChanged
+	o.Hooks.Riders = b.riders
 	log, err := log.Open(ctx, o.Options)
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
@@ -116,6 +118,9 @@ func (b *Broker) committed(c *log.Committed) {
 	}
 	defer b.changed(c.Topics)
 	defer b.progress.wake()
+	if q := b.queues.Load(); q != nil {
+		(*q).Committed(c.Index, c.Topics)
+	}
 	b.tail.add(c)
 	for i := range c.Index {
 		e := &c.Index[i]

@@ -61,6 +61,10 @@ func overdue(s *state.State, now time.Time) []core.Op {
 	for _, t := range s.Topics() {
 		_, timed := t.Settings["retention-time"]
 		_, sized := t.Settings["retention-bytes"]
+		if t.IsQueue() {
+			ops = append(ops, doneLongAgo(t, now)...)
+			continue
+		}
 		if !timed && !sized {
 			continue
 		}
@@ -93,6 +97,9 @@ func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset
 	}
 	if now, err := b.partitionInfo(id); err != nil || offset <= now.Start {
 		return now, err
+	}
+	if err := b.checkDone(id, offset); err != nil {
+		return PartitionInfo{}, err
 	}
 	c := changeOf("topic.trim", access.Topic, topic, "partition", strconv.Itoa(int(partition)), "offset", strconv.FormatInt(offset, 10))
 	err = b.propose(ctx, state.Record{Kind: state.TopicTrim, Topic: id.topic, Partition: id.partition, Offset: offset}, c)

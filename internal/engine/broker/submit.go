@@ -124,6 +124,9 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 		return h, err
 	}
 	h.Topic = rules.id
+	if rules.full != nil {
+		return h, rules.full
+	}
 	if s := &a.Summary; s.ProducerID >= 0 {
 		h.Idempotent = true
 		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
@@ -207,6 +210,7 @@ type rules struct {
 	id       record.ID
 	maxBatch int
 	limited  bool // the topic sets maxBatch
+	full     *QueueFullError
 }
 
 func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
@@ -223,6 +227,9 @@ func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 			return
 		}
 		r.id, err = t.ID, nil
+		if t.IsQueue() {
+			r.full = fullQueue(t, int(partition))
+		}
 		if v, ok := t.Settings["max-batch-bytes"]; ok {
 			r.limited = true
 			r.maxBatch, err = strconv.Atoi(v) // a setting is stored in canonical form

@@ -110,6 +110,9 @@ func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (
 		return TopicInfo{}, err
 	}
 	settings, err := checkSettings(spec.Settings)
+	if err == nil {
+		err = b.checkQueue(settings)
+	}
 	if err != nil {
 		return TopicInfo{}, err
 	}
@@ -160,7 +163,13 @@ func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings ma
 			merged[k] = v
 		}
 	}
+	if (now.Settings[state.QueueSetting] == "") != (merged[state.QueueSetting] == "") {
+		return now, nil, &state.InvalidError{Field: "settings", Reason: "setting queue: a topic becomes a queue when it is created, and stays one"}
+	}
 	if settings, err = checkSettings(merged); err == nil {
+		err = b.checkQueue(settings)
+	}
+	if err == nil {
 		err = checkGrowth(now.Partitions, spec.Partitions, settings)
 	}
 	return now, settings, err

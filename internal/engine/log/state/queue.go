@@ -126,7 +126,7 @@ func (s *State) updateQueue(r *Record) {
 	}
 	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 	q := p.queueForWrite(s.gen)
-	q.apply(r.Queue, s.Pos.Epoch, s.slotTime)
+	q.apply(r.Queue, s.slotTime)
 	q.trimmed(p.Start, s.slotTime)
 	s.countQueue(p)
 }
@@ -145,14 +145,13 @@ func (p *Partition) queueForWrite(gen uint64) *Queue {
 	return &n
 }
 
-func (q *Queue) apply(c *QueueChange, epoch uint32, time int64) {
+func (q *Queue) apply(c *QueueChange, time int64) {
 	runs := make([]QueueRun, 0, len(c.Runs))
 	for _, r := range c.Runs {
 		if r = r.part(q.Done, r.End()); r.Span <= 0 { // done meanwhile, by a trim
 			continue
 		}
-		if r.Epoch = epoch; r.State == QueueDone {
-			r.Until, r.Deliveries, r.Epoch = 0, 0, 0
+		if r.State == QueueDone {
 			q.dropTries(r.Base, r.End())
 		}
 		runs = append(runs, r)

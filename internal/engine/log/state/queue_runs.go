@@ -27,7 +27,7 @@ type QueueRun struct {
 	State      QueueState
 	Until      int64  // µs; 0 if done
 	Deliveries uint32 // leases so far
-	Epoch      uint32 // of the slot that set the state; 0 in a QueueChange, and if done
+	Epoch      uint32 // leased: the epoch of the lease, which an extended one keeps
 }
 
 // End is the offset after the run.
@@ -56,6 +56,8 @@ func queueRunRow(prev, r *QueueRun, c *protobuf.Codec) {
 	if protobuf.Varint(c, &r.State); r.State != QueueDone {
 		protobuf.Delta(c, &r.Until, prev.Until)
 		protobuf.Varint(c, &r.Deliveries)
+	}
+	if r.State == QueueLeased {
 		protobuf.Delta(c, &r.Epoch, prev.Epoch)
 	}
 	if !c.Decoding() {

@@ -33,18 +33,16 @@ func TestQueueRuns(t *testing.T) {
 				if run.State != QueueDone {
 					run.Until, run.Deliveries = r.Int64N(1000), r.Uint32N(4)
 				}
+				if run.State == QueueLeased {
+					run.Epoch = 1 + r.Uint32N(2)
+				}
 				c.Runs = append(c.Runs, run)
 				at = run.End() + r.Int64N(1+r.Int64N(100))
 			}
-			epoch := 1 + r.Uint32N(2)
-			q.apply(&c, epoch, 5)
+			q.apply(&c, 5)
 			for _, run := range c.Runs {
 				for at := run.Base; at < run.End(); at++ {
-					m := run.part(at, at+1)
-					if m.Epoch = epoch; m.State == QueueDone {
-						m.Epoch = 0
-					}
-					want[at] = m
+					want[at] = run.part(at, at+1)
 				}
 			}
 			start := int64(0)
@@ -115,13 +113,13 @@ func TestQueueTries(t *testing.T) {
 	for i := range int64(QueueTriesMax + 3) {
 		for _, offset := range []int64{7, 5} {
 			run := QueueRun{Base: offset, Span: 1, State: QueueWaiting, Until: 9, Deliveries: uint32(i + 1)}
-			q.apply(&QueueChange{Runs: []QueueRun{run}, Tries: []QueueTry{{Offset: offset, By: "w"}}}, 1, i)
+			q.apply(&QueueChange{Runs: []QueueRun{run}, Tries: []QueueTry{{Offset: offset, By: "w"}}}, i)
 		}
 	}
 	if got := q.TriesOf(5); len(got) != QueueTriesMax || got[0].Time != 3 || got[QueueTriesMax-1].Time != QueueTriesMax+2 {
 		t.Errorf("tries %+v", got)
 	}
-	q.apply(&QueueChange{Runs: []QueueRun{{Base: 5, Span: 1, State: QueueDone}}}, 1, 99)
+	q.apply(&QueueChange{Runs: []QueueRun{{Base: 5, Span: 1, State: QueueDone}}}, 99)
 	if len(q.TriesOf(5)) != 0 || len(q.TriesOf(7)) != QueueTriesMax {
 		t.Errorf("after it is done: %d and %d tries", len(q.TriesOf(5)), len(q.TriesOf(7)))
 	}
@@ -132,7 +130,7 @@ func TestQueueMarks(t *testing.T) {
 	q := &Queue{}
 	const step = 3_600_000_000
 	for i := range int64(2000) {
-		q.apply(&QueueChange{Runs: []QueueRun{{Base: i, Span: 1, State: QueueDone}}}, 1, i*step)
+		q.apply(&QueueChange{Runs: []QueueRun{{Base: i, Span: 1, State: QueueDone}}}, i*step)
 		if q.trimmed(0, i*step); len(q.Marks) > queueMarksMax {
 			t.Fatalf("%d marks", len(q.Marks))
 		}
@@ -149,7 +147,7 @@ func TestQueueTimeReset(t *testing.T) {
 		{Base: 0, Span: 1, State: QueueLeased, Until: 1030, Deliveries: 1},
 		{Base: 1, Span: 1, State: QueueWaiting, Until: 2000},
 		{Base: 2, Span: 1, State: QueueWaiting, Until: 90, Deliveries: 1},
-	}}, 1, 1000)
+	}}, 1000)
 	q.resetTime(1000, 100)
 	for at, want := range []int64{130, 2000, 90} {
 		if got := q.Of(int64(at)).Until; got != want {
@@ -157,4 +155,3 @@ func TestQueueTimeReset(t *testing.T) {
 		}
 	}
 }
-

@@ -34,6 +34,7 @@ type Settings struct {
 	Compression   string // producer | none | gzip | snappy | lz4 | zstd
 	MaxBatchBytes int
 	KeyIndex      bool
+	Queue         *QueueSettings // nil: the topic is no queue
 }
 
 // Codec is the compression of records that the broker encodes itself.
@@ -124,6 +125,10 @@ var settings = []Setting{
 	{
 		Name: "key-index", Default: "false", DefaultCompacted: "true", Choices: []string{"false", "true"}, parse: keyIndex,
 		Meaning: "whether records can be found by key",
+	},
+	{
+		Name: QueueSetting, Default: "", parse: queueSetting,
+		Meaning: "a queue: each message goes to one worker; the settings of the queue as a JSON object; only when the topic is created",
 	},
 }
 

@@ -1,0 +1,482 @@
+package queue
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/log/state"
+)
+
+// ID identifies a message of a queue.
+type ID struct {
+	Partition uint32
+	Offset    int64
+}
+
+// step is what a message is doing.
+type step uint8
+
+const (
+	ready    step = iota // in the heap of its partition
+	parked               // in the list of its key
+	waiting              // for a retry or a delay, until a time
+	leased               // until a time
+	changing             // a change of it is on its way to the log
+	dying                // on its way to the dead-letter queue
+	gone                 // no longer known
+)
+
+// message is a message that may be given to a worker soon, or is with one.
+type message struct {
+	ID
+	key        uint64 // hash of its key; 0: none
+	step       step
+	until      int64  // waiting, leased: µs
+	deliveries uint32 // leases so far
+	epoch      uint32 // of the newest lease
+	settled    bool   // a worker has returned the newest lease
+	stored     bool   // the newest lease is in a change
+	by         string // principal with the newest lease
+	timer      int64  // its newest entry in the timers; 0: none
+}
+
+// key is what a core knows of the messages of a key.
+type key struct {
+	hash     uint64
+	inflight int
+	list     []*message // order: all known ones; else those that are parked
+	next     int64      // the next message may be given at this time, by key-rate
+}
+
+// part is a partition of the queue. The lower ones come first.
+type part struct {
+	cursor int64 // the messages below are known, or not untouched
+	next   int64 // end of the log
+	known  map[int64]*message
+	ready  offsets
+	keys   map[uint64]*key
+	noisy  []*key // with parked messages that may be given if no others are ready
+	open   *Change
+	rides  []*message // leases that no change has
+	dying  []*death
+	sought bool  // keys are being read
+	due    int64 // when the runs of the state must be looked through again
+}
+
+// Core decides which messages of one queue workers get, while a broker leads. It does no I/O: the
+// caller passes the log's time (µs), what the log knows, and the keys of messages. It is not safe for
+// concurrent use.
+//
+//	log ──Look──▶ ready ──Lease──▶ leased ──Settle──▶ Change ──Done──▶ forgotten, or waiting
+//	                ▲                 │ its time is over
+//	                └─────────────────┴──too often──▶ dying ──Buried──▶ forgotten
+type Core struct {
+	Settings state.QueueSettings
+	epoch    uint32
+	ahead    int // messages of a partition that are known at once
+	parts    []part
+	inflight int
+	leases   uint64 // given so far
+	free     int64  // the next message may be given at this time, by rate
+	timers   timers
+	armed    int64 // number of the newest timer
+	now      int64 // of the last call
+	roll     func() float64
+}
+
+// Ready messages that are known without keys, and the limit with keys unless memory allows more.
+const (
+	aheadPlain = 2048
+	aheadKeyed = 20_000
+)
+
+// NewCore returns the core of a queue with a number of partitions. roll returns random numbers in [0, 1).
+func NewCore(s state.QueueSettings, epoch uint32, partitions int, roll func() float64) *Core {
+	c := &Core{epoch: epoch, roll: roll}
+	c.Configure(s)
+	c.Grow(partitions)
+	return c
+}
+
+// Configure sets new settings. It reports false if messages that are known must be looked at again
+// with their keys: then only a new Core will do.
+func (c *Core) Configure(s state.QueueSettings) bool {
+	same := len(c.parts) == 0 || keyed(&c.Settings) == keyed(&s) && c.Settings.KeyMode == s.KeyMode
+	c.Settings = s
+	if c.ahead = aheadPlain; keyed(&s) {
+		c.ahead = aheadKeyed
+	}
+	return same
+}
+
+// Grow adds partitions.
+func (c *Core) Grow(partitions int) {
+	for len(c.parts) < partitions {
+		c.parts = append(c.parts, part{known: map[int64]*message{}, keys: map[uint64]*key{}})
+	}
+}
+
+// keyed reports whether keys matter.
+func keyed(s *state.QueueSettings) bool {
+	return s.KeyMode != state.KeyNone || s.KeyLimit > 0 || s.KeyRate > 0
+}
+
+// Look makes messages known that the log has: untouched ones from the cursor on, and those whose time
+// has come. q is the committed state of a partition and next its end. If keys matter it returns runs of
+// messages whose keys the caller must read, and pass to Saw.
+func (c *Core) Look(now int64, p uint32, q *state.Queue, start, next int64) (seek []state.QueueRun) {
+	a := &c.parts[p]
+	a.next = next
+	a.cursor = max(a.cursor, start, q.Done)
+	if a.sought {
+		return nil
+	}
+	room := c.ahead - len(a.known)
+	ordered := c.Settings.KeyMode == state.KeyOrder
+	take := func(r state.QueueRun) {
+		for room > 0 && r.Span > 0 {
+			if _, known := a.known[r.Base]; known {
+				r.Base, r.Span = r.Base+1, r.Span-1
+				continue
+			}
+			some := r
+			for some.Span = 0; some.Span < r.Span && room > 0; some.Span++ {
+				if _, known := a.known[r.Base+some.Span]; known {
+					break
+				}
+				room--
+			}
+			seek = append(seek, some)
+			r.Base, r.Span = some.End(), r.Span-some.Span
+		}
+	}
+	if !ordered && now >= a.due { // order knows all messages below the cursor
+		for r := range q.Runs.Due(now) {
+			if take(r); room <= 0 {
+				break
+			}
+		}
+		if a.due = now; room > 0 {
+			a.due = q.Runs.NextUntil(now)
+		}
+	}
+	a.cursor = a.walk(q, ordered, take, &room)
+	if !keyed(&c.Settings) {
+		for _, r := range seek {
+			for at := r.Base; at < r.End(); at++ {
+				c.add(now, p, at, 0, &r)
+			}
+		}
+		return nil
+	}
+	a.sought = len(seek) > 0
+	return seek
+}
+
+// walk takes messages from the cursor on, and returns the new cursor.
+func (a *part) walk(q *state.Queue, ordered bool, take func(state.QueueRun), room *int) int64 {
+	at := a.cursor
+	untouched := func(to int64) {
+		if n := min(to-at, int64(max(0, *room))); n > 0 {
+			take(state.QueueRun{Base: at, Span: n})
+			at += n
+		}
+	}
+	if at >= a.next || *room <= 0 {
+		return at
+	}
+	for r := range q.Runs.All(at) {
+		if r.Base >= a.next {
+			break
+		}
+		if untouched(r.Base); at < r.Base {
+			return at
+		}
+		end := r.End()
+		if ordered && r.State != state.QueueDone {
+			r.Base = max(r.Base, at)
+			r.Span = min(end-r.Base, int64(*room))
+			if take(r); *room <= 0 {
+				return r.End()
+			}
+		}
+		at = max(at, end)
+	}
+	untouched(a.next)
+	return min(at, a.next)
+}
+
+// Key is the key of a message: a hash, or 0.
+type Key struct {
+	Offset int64
+	Hash   uint64
+	Run    state.QueueRun // what Look has returned for it
+}
+
+// Saw ends a search for keys that Look has asked for.
+func (c *Core) Saw(now int64, p uint32, keys []Key) {
+	c.parts[p].sought = false
+	for i := range keys {
+		k := &keys[i]
+		if _, known := c.parts[p].known[k.Offset]; !known {
+			c.add(now, p, k.Offset, k.Hash, &k.Run)
+		}
+	}
+}
+
+// Know makes a message known whose key the caller has read because Settle needs it. q is the committed
+// state of its partition.
+func (c *Core) Know(now int64, id ID, hash uint64, q *state.Queue) {
+	if run := q.Of(id.Offset); run.State != state.QueueDone && c.parts[id.Partition].known[id.Offset] == nil {
+		c.add(now, id.Partition, id.Offset, hash, &run)
+	}
+}
+
+// add makes a message known, in the state of a run.
+func (c *Core) add(now int64, p uint32, offset int64, hash uint64, r *state.QueueRun) *message {
+	m := &message{
+		ID: ID{p, offset}, key: hash, deliveries: r.Deliveries, epoch: r.Epoch, until: r.Until,
+		settled: r.State == state.QueueWaiting, stored: true,
+	}
+	a := &c.parts[p]
+	a.known[offset] = m
+	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder {
+		k.insert(m)
+	}
+	switch {
+	case r.State == state.QueueLeased && r.Until > now:
+		c.count(m, 1)
+		c.wait(m, leased)
+	case r.Until > now:
+		c.wait(m, waiting)
+	case r.State == state.QueueLeased && c.exhausted(m):
+		c.die(m, reasonExpired, "", nil)
+	default:
+		c.offer(m)
+	}
+	return m
+}
+
+// keyOf returns the key of a message, if keys matter and it has one.
+func (c *Core) keyOf(m *message) *key {
+	if m.key == 0 || !keyed(&c.Settings) {
+		return nil
+	}
+	a := &c.parts[m.Partition]
+	k := a.keys[m.key]
+	if k == nil {
+		k = &key{hash: m.key}
+		a.keys[m.key] = k
+	}
+	return k
+}
+
+// insert adds a message of an ordered key, which is mostly its newest.
+func (k *key) insert(m *message) {
+	i := len(k.list)
+	for i > 0 && k.list[i-1].Offset > m.Offset {
+		i--
+	}
+	k.list = slices.Insert(k.list, i, m)
+}
+
+// count changes the numbers of messages in flight.
+func (c *Core) count(m *message, sign int) {
+	c.inflight += sign
+	if k := c.keyOf(m); k != nil {
+		if k.inflight += sign; sign < 0 {
+			c.release(k)
+		}
+	}
+}
+
+// offer makes a message ready, unless an older one of its key comes first.
+func (c *Core) offer(m *message) {
+	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder && k.list[0] != m {
+		m.step = parked
+		return
+	}
+	m.step = ready
+	heap.Push(&c.parts[m.Partition].ready, m)
+}
+
+// wait lets a message wait for its time, with a worker or without.
+func (c *Core) wait(m *message, s step) {
+	m.step = s
+	c.armed++
+	m.timer = c.armed
+	heap.Push(&c.timers, timer{at: m.until, number: m.timer, m: m})
+}
+
+// exhausted reports whether a message may not be given again.
+func (c *Core) exhausted(m *message) bool {
+	return c.Settings.MaxDeliveries > 0 && int64(m.deliveries) >= int64(c.Settings.MaxDeliveries)
+}
+
+// forget drops a message, whose key gives another one then.
+func (c *Core) forget(m *message) {
+	a := &c.parts[m.Partition]
+	delete(a.known, m.Offset)
+	m.timer, m.step = 0, gone
+	k := c.keyOf(m)
+	if k == nil {
+		return
+	}
+	if c.Settings.KeyMode == state.KeyOrder {
+		if i := slices.Index(k.list, m); i >= 0 {
+			k.list = slices.Delete(k.list, i, i+1)
+		}
+		if len(k.list) > 0 && k.list[0].step == parked {
+			c.offer(k.list[0])
+		}
+	}
+	if len(k.list) == 0 && k.inflight == 0 && k.next <= c.now {
+		delete(a.keys, k.hash)
+	}
+}
+
+// release makes the first parked message of a key ready.
+func (c *Core) release(k *key) {
+	for len(k.list) > 0 && c.Settings.KeyMode != state.KeyOrder {
+		m := k.list[0]
+		if k.list = k.list[1:]; m.step == parked {
+			c.offer(m)
+			return
+		}
+	}
+}
+
+// Tick lets what is over be over: leases and waits.
+func (c *Core) Tick(now int64) {
+	c.now = now
+	for len(c.timers) > 0 && c.timers[0].at <= now {
+		t := heap.Pop(&c.timers).(timer)
+		if t.k != nil {
+			c.release(t.k)
+			continue
+		}
+		m := t.m
+		if m.timer != t.number {
+			continue
+		}
+		if m.timer = 0; m.step == leased {
+			c.count(m, -1)
+			if c.exhausted(m) {
+				c.die(m, reasonExpired, m.by, nil)
+				continue
+			}
+		}
+		c.offer(m)
+	}
+}
+
+// Next returns when Tick, Look or Lease may have something to do that no call causes: µs, or
+// math.MaxInt64.
+func (c *Core) Next() int64 {
+	next := int64(math.MaxInt64)
+	if len(c.timers) > 0 {
+		next = c.timers[0].at
+	}
+	for i := range c.parts {
+		a := &c.parts[i]
+		if c.Settings.KeyMode != state.KeyOrder && len(a.known) < c.ahead {
+			next = min(next, a.due)
+		}
+		if len(a.ready) > 0 && c.free > 0 {
+			next = min(next, c.free)
+		}
+	}
+	return next
+}
+
+// Wants reports whether Look may find more messages: the partition has some that are not known, and
+// room for them.
+func (c *Core) Wants(now int64, p uint32) bool {
+	a := &c.parts[p]
+	return !a.sought && len(a.known) <= c.ahead/2 && (a.cursor < a.next || now >= a.due && c.Settings.KeyMode != state.KeyOrder)
+}
+
+// Extended notes a new end of a partition. It reports whether messages can be known that were not.
+func (c *Core) Extended(p uint32, next int64) bool {
+	a := &c.parts[p]
+	a.next = max(a.next, next)
+	return a.cursor < a.next && len(a.known) <= c.ahead/2
+}
+
+// DueAgain lets the next Look go through the messages that are delayed by the log.
+func (c *Core) DueAgain(p uint32, at int64) { c.parts[p].due = min(c.parts[p].due, at) }
+
+// Counts are numbers of messages that are known.
+type Counts struct{ Ready, InFlight, Waiting, Dying int }
+
+// Counts returns numbers of messages.
+func (c *Core) Counts() (n Counts) {
+	n.InFlight = c.inflight
+	for i := range c.parts {
+		n.Dying += len(c.parts[i].dying)
+		for _, m := range c.parts[i].known { //tidy:unordered counts
+			switch m.step {
+			case ready, parked:
+				n.Ready++
+			case waiting:
+				n.Waiting++
+			}
+		}
+	}
+	return n
+}
+
+// Known returns what a worker does with a message: its deliveries and the end of its lease. ok is false
+// if the log knows more.
+func (c *Core) Known(id ID) (until int64, deliveries uint32, inFlight, ok bool) {
+	if int(id.Partition) >= len(c.parts) {
+		return 0, 0, false, false
+	}
+	m := c.parts[id.Partition].known[id.Offset]
+	if m == nil {
+		return 0, 0, false, false
+	}
+	return m.until, m.deliveries, m.step == leased || m.step == changing || m.step == dying, true
+}
+
+// offsets is a heap of ready messages, the oldest first.
+type offsets []*message
+
+func (h offsets) Len() int           { return len(h) }
+func (h offsets) Less(i, j int) bool { return h[i].Offset < h[j].Offset }
+func (h offsets) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *offsets) Push(x any)        { *h = append(*h, x.(*message)) }
+func (h *offsets) Pop() any {
+	old := *h
+	m := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return m
+}
+
+// timer is a time of a message, or of a key. It counts only if the message has its number.
+type timer struct {
+	at     int64
+	number int64
+	m      *message
+	k      *key
+}
+
+type timers []timer
+
+func (h timers) Len() int           { return len(h) }
+func (h timers) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timers) Push(x any)        { *h = append(*h, x.(timer)) }
+func (h *timers) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	old[len(old)-1] = timer{}
+	*h = old[:len(old)-1]
+	return t
+}
+
+// micros is a duration in µs.
+func micros(d time.Duration) int64 { return d.Microseconds() }

@@ -1,0 +1,196 @@
+package queue
+
+import (
+	"container/heap"
+
+	"github.com/sebbroker/seb/internal/engine/log/state"
+)
+
+// noisy is the least number of messages of a key in flight that lets others pass, with fair.
+const noisy = 30
+
+// burst is the time whose messages may be given at once by a rate, µs.
+const burst = 100_000
+
+// Given is a message that a worker gets.
+type Given struct {
+	ID
+	Deliveries uint32
+	Until      int64 // µs
+}
+
+// Lease gives up to most messages to a worker, for a time. If wait is not nil, they may be given only
+// when these changes are stored: after a failure of one they are given back by themselves. A message on
+// its last try comes alone, so that it does not take others along if it ends its worker.
+func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []Given, wait []*Change, err error) {
+	if c.Settings.Paused {
+		return nil, nil, nil
+	}
+	c.Tick(now)
+	if c.inflight >= c.Settings.InFlightMax {
+		return nil, nil, &LimitError{Setting: "in-flight-max", Max: c.Settings.InFlightMax}
+	}
+	for len(given) < min(most, c.Settings.InFlightMax) && c.inflight < c.Settings.InFlightMax && c.rated(now) {
+		m := c.pick(now)
+		if m == nil {
+			break
+		}
+		last := c.Settings.MaxDeliveries > 1 && int64(m.deliveries)+1 >= int64(c.Settings.MaxDeliveries)
+		if last && len(given) > 0 {
+			c.unpick(m)
+			break
+		}
+		if change := c.lease(m, now, visibility, by); change != nil && (len(wait) == 0 || wait[len(wait)-1] != change) {
+			wait = append(wait, change)
+		}
+		given = append(given, Given{m.ID, m.deliveries, m.until})
+		if last {
+			break
+		}
+	}
+	return given, wait, nil
+}
+
+// rated reports whether the queue's rate allows one more message, and counts it.
+func (c *Core) rated(now int64) bool {
+	if c.Settings.Rate <= 0 {
+		c.free = 0
+		return true
+	}
+	return now >= c.free
+}
+
+// spend counts a message that is given, by a rate, and returns when the next one may be.
+func spend(now, next int64, rate float64) int64 {
+	step := int64(1e6 / rate)
+	return max(next, now-burst) + max(1, step)
+}
+
+// lease gives a message. It returns the change that must be stored before, or nil: the first lease of a
+// message is stored with the next slot that is made anyway.
+func (c *Core) lease(m *message, now, visibility int64, by string) *Change {
+	expired := m.deliveries > 0 && !m.settled
+	before := m.by
+	c.leases++
+	c.count(m, 1)
+	if c.Settings.Rate > 0 {
+		c.free = spend(now, c.free, c.Settings.Rate)
+	}
+	if k := c.keyOf(m); k != nil && c.Settings.KeyRate > 0 {
+		k.next = spend(now, k.next, c.Settings.KeyRate)
+	}
+	m.deliveries++
+	m.until, m.epoch, m.by, m.settled, m.stored = now+visibility, c.epoch, by, false, false
+	c.wait(m, leased)
+	a := &c.parts[m.Partition]
+	if m.deliveries == 1 {
+		a.rides = append(a.rides, m)
+		return nil
+	}
+	m.stored = true
+	ch := c.change(m.Partition)
+	ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+	if expired {
+		ch.try(m, before, reasonExpired)
+	}
+	return ch
+}
+
+// pick takes a ready message that may be given: nine times of ten of the first partition that has one,
+// and so on.
+func (c *Core) pick(now int64) *message {
+	turn := c.leases
+	var last *message
+	for i := range c.parts {
+		m := c.pickOf(now, &c.parts[i])
+		if m == nil {
+			continue
+		}
+		if last != nil {
+			c.unpick(last)
+		}
+		if last = m; turn%10 != 9 {
+			break
+		}
+		turn /= 10
+	}
+	return last
+}
+
+func (c *Core) pickOf(now int64, a *part) *message {
+	for len(a.ready) > 0 {
+		m := heap.Pop(&a.ready).(*message)
+		if m.step != ready || a.known[m.Offset] != m {
+			continue
+		}
+		if k := c.keyOf(m); k == nil || c.Settings.KeyMode == state.KeyOrder && c.Settings.KeyRate <= 0 || c.passes(now, a, k, m) {
+			return m
+		}
+	}
+	for len(a.noisy) > 0 {
+		k := a.noisy[0]
+		if len(k.list) == 0 || a.keys[k.hash] != k {
+			a.noisy = a.noisy[1:]
+			continue
+		}
+		if c.limited(k) || k.next > now {
+			a.noisy = a.noisy[1:] // the end of a lease, or its timer, gives the next one
+			continue
+		}
+		m := k.list[0]
+		k.list = k.list[1:]
+		if m.step != parked {
+			continue
+		}
+		m.step = ready
+		return m
+	}
+	return nil
+}
+
+func (c *Core) limited(k *key) bool {
+	return c.Settings.KeyLimit > 0 && k.inflight >= c.Settings.KeyLimit
+}
+
+// passes reports whether a message may be given, as far as its key decides. Otherwise it is parked.
+func (c *Core) passes(now int64, a *part, k *key, m *message) bool {
+	loud := c.Settings.KeyMode == state.KeyFair && k.inflight >= noisy && k.inflight*10 > c.inflight
+	slow := c.Settings.KeyRate > 0 && k.next > now
+	if !loud && !slow && !c.limited(k) {
+		return true
+	}
+	if c.Settings.KeyMode == state.KeyOrder { // it stays the first of its key
+		m.until = k.next
+		c.wait(m, waiting)
+		return false
+	}
+	m.step = parked
+	k.list = append(k.list, m)
+	switch {
+	case slow:
+		heap.Push(&c.timers, timer{at: k.next, k: k})
+	case loud:
+		a.noisy = append(a.noisy, k)
+	}
+	return false
+}
+
+// unpick gives a picked message back.
+func (c *Core) unpick(m *message) { heap.Push(&c.parts[m.Partition].ready, m) }
+
+// Return takes back messages that were given, but did not reach their worker: their first leases were not.
+func (c *Core) Return(list []Given) {
+	for i := range list {
+		g := &list[i]
+		m := c.parts[g.Partition].known[g.Offset]
+		if m == nil || m.step != leased || m.deliveries != g.Deliveries || m.epoch != c.epoch {
+			continue
+		}
+		m.timer = 0
+		c.count(m, -1)
+		if m.deliveries == 1 && !m.stored {
+			m.deliveries = 0
+		}
+		c.offer(m)
+	}
+}

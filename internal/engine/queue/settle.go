@@ -1,0 +1,408 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/sebbroker/seb/internal/engine/log/state"
+)
+
+const reasonExpired = "the lease is over"
+
+// Change is what happens to messages of a partition with one record of the log.
+type Change struct {
+	Partition uint32
+	Err       error         // why it is not stored, when Stored is closed
+	Stored    chan struct{} // closed when it is stored, or will not be
+
+	taken   bool
+	items   []item
+	tries   []state.QueueTry
+	refused func(m *message)
+}
+
+type item struct {
+	m   *message
+	run state.QueueRun
+	was step
+}
+
+func newChange(partition uint32) *Change {
+	return &Change{Partition: partition, Stored: make(chan struct{})}
+}
+
+func (ch *Change) add(m *message, run state.QueueRun) {
+	ch.items = append(ch.items, item{m, run, m.step})
+}
+
+func (ch *Change) try(m *message, by, reason string) {
+	ch.tries = append(ch.tries, state.QueueTry{Offset: m.Offset, By: by, Reason: reason})
+}
+
+// Len is the number of messages.
+func (ch *Change) Len() int { return len(ch.items) }
+
+// record returns the change as the log stores it. The last change of a message counts.
+func (ch *Change) record() *state.QueueChange {
+	last := make(map[int64]int, len(ch.items))
+	for i := range ch.items {
+		last[ch.items[i].run.Base] = i
+	}
+	q := &state.QueueChange{Tries: ch.tries}
+	for i := range ch.items {
+		if last[ch.items[i].run.Base] == i {
+			q.Runs = append(q.Runs, ch.items[i].run)
+		}
+	}
+	slices.SortFunc(q.Runs, func(a, b state.QueueRun) int {
+		if a.Base < b.Base {
+			return -1
+		}
+		return 1
+	})
+	q.Runs = joined(q.Runs)
+	return q
+}
+
+// joined makes one run of those that follow each other in the same state.
+func joined(runs []state.QueueRun) []state.QueueRun {
+	kept := runs[:0]
+	for _, r := range runs {
+		if n := len(kept); n > 0 {
+			l := &kept[n-1]
+			if l.End() == r.Base && l.State == r.State && l.Until == r.Until && l.Deliveries == r.Deliveries && l.Epoch == r.Epoch {
+				l.Span += r.Span
+				continue
+			}
+		}
+		kept = append(kept, r)
+	}
+	return kept
+}
+
+// change returns the change of a partition that the next record will have.
+func (c *Core) change(p uint32) *Change {
+	a := &c.parts[p]
+	if a.open == nil {
+		a.open = newChange(p)
+	}
+	return a.open
+}
+
+// Open returns the change of a partition that waits for a record; nil: none.
+func (c *Core) Open(p uint32) *Change { return c.parts[p].open }
+
+// Take closes a change, which gets no more messages, and returns what the log stores.
+func (c *Core) Take(ch *Change) *state.QueueChange {
+	if a := &c.parts[ch.Partition]; a.open == ch {
+		a.open = nil
+	}
+	ch.taken = true
+	return ch.record()
+}
+
+// Riders returns the leases of a partition that no record has; nil: none.
+func (c *Core) Riders(p uint32) *state.QueueChange {
+	a := &c.parts[p]
+	if len(a.rides) == 0 {
+		return nil
+	}
+	ch := newChange(p)
+	for _, m := range a.rides {
+		if m.step == leased && !m.stored && a.known[m.Offset] == m {
+			m.stored = true
+			ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+		}
+	}
+	a.rides = nil
+	if len(ch.items) == 0 {
+		return nil
+	}
+	return ch.record()
+}
+
+// Done ends a change: it is stored, or it is in no slot because of an error.
+func (c *Core) Done(ch *Change, now int64, err error) {
+	for i := range ch.items {
+		it := &ch.items[i]
+		if err != nil {
+			c.refuse(it, now)
+			continue
+		}
+		c.stored(it, now)
+	}
+	ch.Err = err
+	close(ch.Stored)
+}
+
+// stored applies a stored change to a message.
+func (c *Core) stored(it *item, now int64) {
+	m := it.m
+	if it.run.State == state.QueueLeased || m.step != changing {
+		return
+	}
+	if m.until = it.run.Until; it.run.State == state.QueueDone {
+		c.forget(m)
+		return
+	}
+	m.settled = true
+	switch {
+	case m.until <= now:
+		c.offer(m)
+	case keyed(&c.Settings):
+		c.wait(m, waiting)
+	default: // the log knows it
+		c.forget(m)
+		c.DueAgain(m.Partition, m.until)
+	}
+}
+
+// refuse gives up a change of a message.
+func (c *Core) refuse(it *item, now int64) {
+	m := it.m
+	switch {
+	case it.run.State == state.QueueLeased && m.step == leased && m.deliveries == it.run.Deliveries:
+		m.timer = 0
+		m.deliveries--
+		c.count(m, -1)
+		c.offer(m)
+	case it.run.State == state.QueueLeased || m.step != changing:
+	case it.was == leased: // the worker still has it
+		c.count(m, 1)
+		c.wait(m, leased)
+		c.Tick(now)
+	case m.until > now:
+		c.wait(m, waiting)
+	default:
+		c.offer(m)
+	}
+}
+
+// Do is what a worker says about a message.
+type Do uint8
+
+// The verdicts.
+const (
+	Finish Do = iota + 1 // it is done
+	Retry                // it comes again, after Delay or by backoff
+	Kill                 // it goes to the dead-letter queue
+	Extend               // the worker needs it for Delay from now on
+)
+
+// Verdict is what a worker says about a message that it has.
+type Verdict struct {
+	Do     Do
+	Delay  int64 // µs; negative: by backoff
+	Reason string
+}
+
+// Settle applies the verdict of a worker. q is the committed state of the message's partition, and known
+// whether this broker has the message's receipt checked. It returns the change that must be stored
+// before the answer; nil: at once. Errors: ErrStale, ErrNoDeadLetter.
+func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queue) (*Change, error) {
+	c.Tick(now)
+	if int(r.Partition) >= len(c.parts) {
+		return nil, ErrStale
+	}
+	m := c.parts[r.Partition].known[r.Offset]
+	if m == nil {
+		if keyed(&c.Settings) && c.recalls(now, r, q).State != 0 {
+			return nil, errUnread
+		}
+		if m = c.recall(now, r, q); m == nil {
+			return nil, ErrStale
+		}
+	}
+	if m.deliveries == 0 && r.Delivery == 1 && r.Epoch < c.epoch && (m.step == ready || m.step == parked) {
+		m.deliveries, m.epoch, m.settled = 1, r.Epoch, false // a lease that was not stored, of an earlier leader
+	}
+	if m.step == changing || m.step == dying || m.settled || m.deliveries != r.Delivery || m.epoch != r.Epoch {
+		return nil, ErrStale
+	}
+	switch {
+	case v.Do == Extend:
+		return c.extend(m, now, v.Delay), nil
+	case v.Do == Kill && !c.buries():
+		return nil, ErrNoDeadLetter
+	}
+	if m.timer = 0; m.step == leased {
+		c.count(m, -1)
+	}
+	m.by = by
+	switch {
+	case v.Do == Kill, v.Do == Retry && c.exhausted(m):
+		ch := newChange(r.Partition)
+		c.die(m, v.Reason, by, ch)
+		return ch, nil
+	case v.Do == Retry:
+		if v.Delay < 0 {
+			v.Delay = int64(float64(micros(c.Settings.Backoff.After(m.deliveries))) * (0.8 + 0.4*c.roll()))
+		}
+		ch := c.change(r.Partition)
+		ch.try(m, by, v.Reason)
+		c.alter(ch, m, state.QueueRun{State: state.QueueWaiting, Until: now + v.Delay, Deliveries: m.deliveries})
+		return ch, nil
+	}
+	ch := c.change(r.Partition)
+	c.alter(ch, m, state.QueueRun{State: state.QueueDone})
+	return ch, nil
+}
+
+// recall makes a message known whose lease is of an earlier epoch, as its receipt says; nil if the log
+// contradicts. A lease that was not stored counts until the message is given again.
+func (c *Core) recall(now int64, r *Receipt, q *state.Queue) *message {
+	a := &c.parts[r.Partition]
+	run := c.recalls(now, r, q)
+	if run.State == 0 {
+		return nil
+	}
+	m := &message{ID: r.ID, deliveries: run.Deliveries, epoch: run.Epoch, until: run.Until, stored: true}
+	a.known[r.Offset] = m
+	if run.Until > now {
+		c.count(m, 1)
+		c.wait(m, leased)
+	} else {
+		c.offer(m)
+	}
+	return m
+}
+
+// recalls returns the lease of a receipt if the log knows it, or knows that the message was given to
+// nobody since; otherwise State is 0.
+func (c *Core) recalls(now int64, r *Receipt, q *state.Queue) state.QueueRun {
+	run := q.Of(r.Offset)
+	first := r.Delivery == 1 && r.Epoch < c.epoch && r.Offset < c.parts[r.Partition].next
+	switch {
+	case first && run.State == 0, first && run.State == state.QueueWaiting && run.Deliveries == 0 && run.Until <= now:
+		return state.QueueRun{State: state.QueueLeased, Until: now, Deliveries: 1, Epoch: r.Epoch}
+	case run.State == state.QueueLeased && run.Deliveries == r.Delivery && run.Epoch == r.Epoch:
+		return run
+	}
+	return state.QueueRun{}
+}
+
+// alter lets a message change its state with a record.
+func (c *Core) alter(ch *Change, m *message, run state.QueueRun) {
+	run.Base, run.Span = m.Offset, 1
+	ch.add(m, run)
+	m.step = changing
+}
+
+// extend gives a worker more time. More than the visibility of the queue is stored before the answer,
+// and less with the next slot.
+func (c *Core) extend(m *message, now, delay int64) *Change {
+	if m.step != leased { // its time was over, and nobody has it
+		c.count(m, 1)
+	}
+	m.until = now + delay
+	c.wait(m, leased)
+	if delay <= micros(c.Settings.Visibility) {
+		m.stored = false
+		a := &c.parts[m.Partition]
+		a.rides = append(a.rides, m)
+		return nil
+	}
+	m.stored = true
+	ch := c.change(m.Partition)
+	ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+	return ch
+}
+
+// Cancel ends a message that no worker has. Errors: ErrLeased, ErrUnknownMessage.
+func (c *Core) Cancel(now int64, id ID, q *state.Queue) (*Change, error) {
+	if int(id.Partition) >= len(c.parts) || id.Offset < 0 || id.Offset >= c.parts[id.Partition].next {
+		return nil, ErrUnknownMessage
+	}
+	a := &c.parts[id.Partition]
+	m := a.known[id.Offset]
+	if m == nil {
+		run := q.Of(id.Offset)
+		switch {
+		case run.State == state.QueueDone:
+			return nil, ErrUnknownMessage
+		case run.State == state.QueueLeased && run.Until > now:
+			return nil, ErrLeased
+		case keyed(&c.Settings):
+			return nil, errUnread
+		}
+		m = &message{ID: id, step: waiting, until: run.Until, deliveries: run.Deliveries, epoch: run.Epoch, settled: true, stored: true}
+		a.known[id.Offset] = m
+	}
+	switch m.step {
+	case leased, changing, dying:
+		return nil, ErrLeased
+	}
+	m.timer = 0
+	ch := c.change(id.Partition)
+	c.alter(ch, m, state.QueueRun{State: state.QueueDone})
+	return ch, nil
+}
+
+// death is a message on its way to the dead-letter queue.
+type death struct {
+	m      *message
+	reason string
+	by     string
+	change *Change // of a worker who waits; nil: none
+}
+
+// buries reports whether the queue has a dead-letter queue.
+func (c *Core) buries() bool {
+	return c.Settings.DeadLetter != "" && c.Settings.DeadLetter != state.NoDeadLetter
+}
+
+// die lets a message go to the dead-letter queue.
+func (c *Core) die(m *message, reason, by string, ch *Change) {
+	m.step, m.timer = dying, 0
+	a := &c.parts[m.Partition]
+	a.dying = append(a.dying, &death{m, reason, by, ch})
+}
+
+// Dead is a message for the dead-letter queue.
+type Dead struct {
+	ID
+	Deliveries uint32
+	Reason, By string
+}
+
+// Dying returns up to most messages of a partition for the dead-letter queue. Buried removes them.
+func (c *Core) Dying(p uint32, most int) (list []Dead) {
+	for _, d := range c.parts[p].dying[:min(most, len(c.parts[p].dying))] {
+		list = append(list, Dead{d.m.ID, d.m.deliveries, d.reason, d.by})
+	}
+	return list
+}
+
+// Buried notes that the first n of the dying messages of a partition are stored as dead letters and done,
+// in one slot.
+func (c *Core) Buried(p uint32, n int) {
+	a := &c.parts[p]
+	for _, d := range a.dying[:n] {
+		c.forget(d.m)
+		if d.change != nil {
+			close(d.change.Stored)
+		}
+	}
+	a.dying = slices.Clone(a.dying[n:])
+}
+
+// Purge makes all messages of a partition below next done with the record that the caller stores. Nothing
+// of them is known any more.
+func (c *Core) Purge(p uint32, next int64) {
+	a := &c.parts[p]
+	for _, m := range a.known { //tidy:unordered each message is forgotten
+		if m.Offset >= next {
+			continue
+		}
+		if m.step == leased {
+			c.count(m, -1)
+		}
+		c.forget(m)
+	}
+	for _, d := range a.dying {
+		if d.change != nil {
+			close(d.change.Stored)
+		}
+	}
+	a.dying, a.rides = nil, nil
+	a.cursor = max(a.cursor, next)
+}
