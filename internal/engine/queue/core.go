@@ -331,6 +331,8 @@ func (c *Core) forget(m *message) {
 		if len(k.list) > 0 && k.list[0].step == parked {
 			c.offer(k.list[0])
 		}
+	} else {
+		c.release(k) // m may have been the one that the end of a lease has released
 	}
 	if len(k.list) == 0 && k.inflight == 0 && k.next <= c.now {
 		delete(a.keys, k.hash)

@@ -42,9 +42,9 @@ type world struct {
 // told is what the test knows of a message.
 type told struct {
 	key      uint64
-	finished bool // a worker has said that it is done
-	stored   bool // and was answered
-	over     bool // it was cancelled, or purged
+	finished bool  // a worker has said that it is done
+	stored   bool  // and was answered
+	over     bool  // it was cancelled, or purged
 	until    int64 // end of the newest stored lease, unless that was settled
 	leases   int
 }

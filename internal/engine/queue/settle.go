@@ -149,6 +149,9 @@ func (c *Core) stored(it *item, now int64) {
 	case m.until <= now:
 		c.offer(m)
 	case keyed(&c.Settings):
+		if k := c.keyOf(m); k != nil {
+			c.release(k)
+		}
 		c.wait(m, waiting)
 	default: // the log knows it
 		c.forget(m)
