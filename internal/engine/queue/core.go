@@ -407,6 +407,19 @@ func (c *Core) Extended(p uint32, next int64) bool {
 	return a.cursor < a.next && len(a.known) <= c.ahead/2
 }
 
+// Offers reports whether Lease may give a message.
+func (c *Core) Offers(now int64) bool {
+	if c.Settings.Paused || c.inflight >= c.Settings.InFlightMax || !c.rated(now) {
+		return false
+	}
+	for i := range c.parts {
+		if len(c.parts[i].ready) > 0 || len(c.parts[i].noisy) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // DueAgain lets the next Look go through the messages that are delayed by the log.
 func (c *Core) DueAgain(p uint32, at int64) { c.parts[p].due = min(c.parts[p].due, at) }
 

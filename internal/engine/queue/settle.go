@@ -312,8 +312,22 @@ func (c *Core) extend(m *message, now, delay int64) *Change {
 
 // Cancel ends a message that no worker has. Errors: ErrLeased, ErrUnknownMessage.
 func (c *Core) Cancel(now int64, id ID, q *state.Queue) (*Change, error) {
-	if int(id.Partition) >= len(c.parts) || id.Offset < 0 || id.Offset >= c.parts[id.Partition].next {
+	if int(id.Partition) >= len(c.parts) {
 		return nil, ErrUnknownMessage
+	}
+	ch := c.change(id.Partition)
+	err := c.Claim(now, id, q, ch)
+	if ch.Len() == 0 {
+		c.parts[id.Partition].open = nil
+	}
+	return ch, err
+}
+
+// Claim is Cancel with a change of the caller, who stores it.
+func (c *Core) Claim(now int64, id ID, q *state.Queue, ch *Change) error {
+	c.Tick(now)
+	if int(id.Partition) >= len(c.parts) || id.Offset < 0 || id.Offset >= c.parts[id.Partition].next {
+		return ErrUnknownMessage
 	}
 	a := &c.parts[id.Partition]
 	m := a.known[id.Offset]
@@ -321,23 +335,22 @@ func (c *Core) Cancel(now int64, id ID, q *state.Queue) (*Change, error) {
 		run := q.Of(id.Offset)
 		switch {
 		case run.State == state.QueueDone:
-			return nil, ErrUnknownMessage
+			return ErrUnknownMessage
 		case run.State == state.QueueLeased && run.Until > now:
-			return nil, ErrLeased
+			return ErrLeased
 		case keyed(&c.Settings):
-			return nil, errUnread
+			return errUnread
 		}
 		m = &message{ID: id, step: waiting, until: run.Until, deliveries: run.Deliveries, epoch: run.Epoch, settled: true, stored: true}
 		a.known[id.Offset] = m
 	}
 	switch m.step {
 	case leased, changing, dying:
-		return nil, ErrLeased
+		return ErrLeased
 	}
 	m.timer = 0
-	ch := c.change(id.Partition)
 	c.alter(ch, m, state.QueueRun{State: state.QueueDone})
-	return ch, nil
+	return nil
 }
 
 // death is a message on its way to the dead-letter queue.
@@ -386,26 +399,4 @@ func (c *Core) Buried(p uint32, n int) {
 		}
 	}
 	a.dying = slices.Clone(a.dying[n:])
-}
-
-// Purge makes all messages of a partition below next done with the record that the caller stores. Nothing
-// of them is known any more.
-func (c *Core) Purge(p uint32, next int64) {
-	a := &c.parts[p]
-	for _, m := range a.known { //tidy:unordered each message is forgotten
-		if m.Offset >= next {
-			continue
-		}
-		if m.step == leased {
-			c.count(m, -1)
-		}
-		c.forget(m)
-	}
-	for _, d := range a.dying {
-		if d.change != nil {
-			close(d.change.Stored)
-		}
-	}
-	a.dying, a.rides = nil, nil
-	a.cursor = max(a.cursor, next)
 }

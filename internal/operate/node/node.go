@@ -26,6 +26,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/engine/objstore/cache"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/engine/views/keyindex"
 	"github.com/sebbroker/seb/internal/protocols/riemann/index"
 	"github.com/sebbroker/seb/internal/triggers/rules"
@@ -35,6 +36,7 @@ import (
 // Node is a broker on its bucket with all its components.
 type Node struct {
 	*broker.Broker
+	Queues *queue.Queues
 	folder   *folder
 	id       record.ID       // of the folder; zero: not used, or noted as one that has led
 	store    objstore.Store  // to close; nil if the caller owns it
@@ -203,6 +205,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
 	}
+	n.Queues = queue.Open(queue.Options{Broker: n.Broker, Logger: o.Logger, Metrics: o.Metrics})
 	n.seen.start(n.Broker)
 	n.registerMetrics(o.Metrics)
 	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o), n.openRiemann(ctx, riemann, o)); err != nil {

@@ -148,6 +148,11 @@ const usersWait = 5 * time.Second
 
 // topicInUse returns an error if triggers use a topic, or if the engine does not know.
 func (n *Node) topicInUse(ctx context.Context, topic string) error {
+	if n.Queues != nil {
+		if by := n.Queues.NeededBy(topic); by != "" {
+			return &broker.TopicInUseError{Topic: topic, By: []string{"queue " + by}}
+		}
+	}
 	if n.triggers == nil {
 		return nil
 	}

@@ -1,0 +1,183 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Headers of a dead letter.
+const (
+	HeaderQueue      = HeaderPrefix + "queue"      // from which it comes
+	HeaderMessage    = HeaderPrefix + "message"    // its ID there
+	HeaderDeliveries = HeaderPrefix + "deliveries" // so many
+	HeaderReason     = HeaderPrefix + "reason"     // of the last failure
+	HeaderTries      = HeaderPrefix + "tries"      // those that are remembered, as JSON
+)
+
+const (
+	buryMax    = 100     // dead letters of a slot
+	buryBytes  = 1 << 20 // of their bodies; one may be larger
+	buryPauses = 7       // doublings of a second after failures
+)
+
+// Try is a failed try of a message, as in the header seb-tries.
+type Try struct {
+	Time   time.Time `json:"time"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// bury moves dying messages to the dead-letter queue. It returns when a failed move is tried again.
+func (m *Queues) bury(l *live, now int64) (next int64) {
+	next = math.MaxInt64
+	for p := range l.burying {
+		if l.burying[p] {
+			continue
+		}
+		if now < l.buryAt[p] {
+			next = min(next, l.buryAt[p])
+			continue
+		}
+		list := l.core.Dying(uint32(p), buryMax)
+		if len(list) == 0 {
+			continue
+		}
+		l.burying[p] = true
+		l.pending++
+		ctx, c, u := m.ctx, l.core, m.update(l, uint32(p))
+		to := c.Settings.DeadLetter
+		m.busy.Go(func() {
+			n, err := m.move(ctx, l, u, to, list)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.buried(l, c, p, n, err)
+			m.wake.Send()
+		})
+	}
+	return next
+}
+
+func (m *Queues) buried(l *live, c *Core, p, n int, err error) {
+	l.burying[p] = false
+	defer m.settled(l)
+	if err == nil {
+		m.met.dead.Add(n)
+		l.failures[p] = 0
+		if l.core == c {
+			c.Buried(uint32(p), n)
+			m.notify(l)
+		}
+		return
+	}
+	if m.ctx == nil || m.ctx.Err() != nil {
+		return
+	}
+	m.met.failed.Inc()
+	m.lines.Warn(m.log, l.topic.Name, "messages cannot be moved to the dead-letter queue; trying again",
+		"queue", l.topic.Name, "dead_letter", c.Settings.DeadLetter, "err", err)
+	l.buryAt[p] = m.now() + micros(time.Second<<min(l.failures[p], buryPauses))
+	l.failures[p]++
+}
+
+// move moves the first messages of a list, with the record that they are done: in one slot. It returns how
+// many.
+func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to string, list []Dead) (n int, err error) {
+	if to == "" || to == state.NoDeadLetter {
+		return 0, ErrNoDeadLetter
+	}
+	target, ok := m.b.TopicNamed(to)
+	if !ok {
+		return 0, fmt.Errorf("dead-letter queue %q: %w", to, state.ErrUnknownTopic)
+	}
+	var recs []record.Record
+	bytes := 0
+	u.Change = &state.QueueChange{}
+	for _, d := range list {
+		r, err := m.readOne(ctx, &l.topic, d.ID)
+		if err != nil {
+			return 0, err
+		}
+		m.letter(l, &d, &r)
+		if bytes += sizeOf(&r); bytes > buryBytes && len(recs) > 0 {
+			break
+		}
+		recs = append(recs, r)
+		u.Change.Runs = append(u.Change.Runs, state.QueueRun{Base: d.Offset, Span: 1, State: state.QueueDone})
+	}
+	slices.SortFunc(u.Change.Runs, func(a, b state.QueueRun) int {
+		if a.Base < b.Base {
+			return -1
+		}
+		return 1
+	})
+	return len(recs), m.append(ctx, u, &target, min(u.Partition, uint32(target.Partitions-1)), recs)
+}
+
+// letter makes a dead letter of a message.
+func (m *Queues) letter(l *live, d *Dead, r *record.Record) {
+	var tries []Try
+	m.b.ReadQueue(l.topic.ID, d.Partition, func(q *state.Queue, _ *state.Partition) {
+		for _, t := range q.TriesOf(d.Offset) {
+			tries = append(tries, Try{time.UnixMicro(t.Time).UTC(), t.By, t.Reason})
+		}
+	})
+	tries = append(tries, Try{time.UnixMicro(m.now()).UTC(), d.By, d.Reason})
+	text, _ := json.Marshal(tries) // times and strings: cannot fail
+	r.Headers = slices.DeleteFunc(r.Headers, func(h record.Header) bool { return h.Key == HeaderExpire })
+	for _, h := range []record.Header{
+		{Key: HeaderQueue, Value: []byte(l.topic.Name)},
+		{Key: HeaderMessage, Value: []byte(d.ID.String())},
+		{Key: HeaderDeliveries, Value: strconv.AppendUint(nil, uint64(d.Deliveries), 10)},
+		{Key: HeaderReason, Value: []byte(d.Reason)},
+		{Key: HeaderTries, Value: text},
+	} {
+		r.Headers = append(slices.DeleteFunc(r.Headers, func(x record.Header) bool { return x.Key == h.Key }), h)
+	}
+}
+
+// append appends records to a topic together with a change of a queue.
+func (m *Queues) append(ctx context.Context, u *broker.QueueUpdate, target *broker.TopicRef, partition uint32, recs []record.Record) error {
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		return err
+	}
+	t, err := m.b.UpdateQueueWith(ctx, u, &broker.Append{Topic: target.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1})
+	if err != nil {
+		return err
+	}
+	return t.Wait(ctx)[0].Err()
+}
+
+// readOne reads a message.
+func (m *Queues) readOne(ctx context.Context, topic *broker.TopicRef, id ID) (out record.Record, err error) {
+	err = m.b.EachRecord(ctx, topic, int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
+		if r.Offset < id.Offset {
+			return true
+		}
+		out = *r
+		out.Key, out.Value, out.Headers = slices.Clone(r.Key), slices.Clone(r.Value), nil
+		for _, h := range r.Headers {
+			out.Headers = append(out.Headers, record.Header{Key: h.Key, Value: slices.Clone(h.Value)})
+		}
+		return false
+	})
+	if err == nil && out.Offset != id.Offset {
+		return out, errors.New("the log has no record of message " + id.String())
+	}
+	return out, err
+}
+
+// String returns the ID as clients see it.
+func (id ID) String() string {
+	return strconv.FormatUint(uint64(id.Partition), 10) + "-" + strconv.FormatInt(id.Offset, 10)
+}

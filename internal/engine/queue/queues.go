@@ -1,0 +1,466 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/engine/base/sampled"
+	"github.com/sebbroker/seb/internal/engine/base/wake"
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// ErrNotQueue: a topic is no queue.
+var ErrNotQueue = errors.New("the topic is no queue")
+
+// Options configure Open. Broker must be set.
+type Options struct {
+	Broker  *broker.Broker
+	Logger  *slog.Logger // slog.Default()
+	Metrics *metrics.Set // a set of its own, not registered
+}
+
+// Queues are the queues of a broker. Its methods may be called concurrently.
+//
+// Its lock comes before that of the log's state, and is held by no call that waits.
+type Queues struct {
+	b     *broker.Broker
+	log   *slog.Logger
+	lines sampled.Lines
+	met   *meters
+	wake  wake.Signal
+	busy  sync.WaitGroup // reads of keys and moves of dead letters
+
+	mu    sync.Mutex    // guards the fields below, and the queues
+	began chan struct{} // closed when an epoch has begun here
+	ctx   context.Context
+	epoch uint32 // in which this broker leads; 0: none
+	live  map[record.ID]*live
+
+	hook struct { // what Committed has noted
+		mu     sync.Mutex
+		watch  map[record.ID]struct{}
+		grown  map[record.ID]struct{}
+		topics bool
+	}
+}
+
+// live is a queue while this broker leads.
+type live struct {
+	topic    broker.TopicRef
+	text     string // of the setting queue
+	core     *Core
+	waiters  []*waiter
+	proposed []*Change // by partition: the open change that waits in the log's queue
+	burying  []bool
+	buryAt   []int64 // after a failure, µs
+	failures []int
+	sent     *sentIDs
+
+	pending int           // changes on their way to the log
+	closing chan struct{} // closed when the queue was opened again; nil: it is open
+}
+
+// waiter is a worker that waits for a message.
+type waiter struct{ wake wake.Signal }
+
+// Open connects the queues with a broker. They work while it leads.
+func Open(o Options) *Queues {
+	m := &Queues{began: make(chan struct{}), b: o.Broker, log: cmp.Or(o.Logger, slog.Default()), wake: wake.New(), live: map[record.ID]*live{}}
+	m.hook.watch, m.hook.grown = map[record.ID]struct{}{}, map[record.ID]struct{}{}
+	m.met = newMeters(cmp.Or(o.Metrics, metrics.NewSet()))
+	m.b.Serve(m)
+	m.b.WhileLeading(m.run)
+	return m
+}
+
+// Committed implements broker.Queues.
+func (m *Queues) Committed(index []record.IndexEntry, topics bool) {
+	m.hook.mu.Lock()
+	defer m.hook.mu.Unlock()
+	if len(m.hook.watch) == 0 && !topics {
+		return
+	}
+	changed := topics
+	for i := range index {
+		if _, watched := m.hook.watch[index[i].Topic]; watched {
+			m.hook.grown[index[i].Topic] = struct{}{}
+			changed = true
+		}
+	}
+	if m.hook.topics = m.hook.topics || topics; changed {
+		m.wake.Send()
+	}
+}
+
+// Riders implements broker.Queues.
+func (m *Queues) Riders() (ops []core.Op) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.live { //tidy:unordered each op is about another queue
+		for p := range l.proposed {
+			if q := l.core.Riders(uint32(p)); q != nil {
+				u := m.update(l, uint32(p))
+				u.Change = q
+				ops = append(ops, u.Op())
+			}
+		}
+	}
+	return ops
+}
+
+func (m *Queues) update(l *live, p uint32) *broker.QueueUpdate {
+	return &broker.QueueUpdate{Epoch: m.epoch, Topic: l.topic.ID, Partition: p}
+}
+
+// now is the log's time, µs.
+func (m *Queues) now() int64 {
+	t, _ := m.b.Now()
+	return t.UnixMicro()
+}
+
+// run serves the queues of an epoch.
+func (m *Queues) run(ctx context.Context) {
+	m.mu.Lock()
+	m.ctx, m.epoch = ctx, m.b.LeadingEpoch()
+	close(m.began)
+	m.mu.Unlock()
+	m.hook.mu.Lock()
+	m.hook.topics = true
+	m.hook.mu.Unlock()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-m.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			m.end()
+			return
+		}
+		timer.Reset(m.turn())
+	}
+}
+
+// end ends the epoch: workers that wait get an error, and everything that only memory knew is forgotten.
+func (m *Queues) end() {
+	m.mu.Lock()
+	for _, l := range m.live { //tidy:unordered each wakes its own workers
+		for _, w := range l.waiters {
+			w.wake.Send()
+		}
+	}
+	for _, l := range m.live { //tidy:unordered each ends by itself
+		if l.closing != nil {
+			close(l.closing)
+		}
+	}
+	m.ctx, m.epoch, m.live, m.began = nil, 0, map[record.ID]*live{}, make(chan struct{})
+	m.mu.Unlock()
+	m.hook.mu.Lock()
+	clear(m.hook.watch)
+	clear(m.hook.grown)
+	m.hook.mu.Unlock()
+	m.busy.Wait()
+}
+
+// pauseMin is the least time between two turns of the loop without a cause.
+const pauseMin = 10 * time.Millisecond
+
+// turn does what is due, and returns the time until more is.
+func (m *Queues) turn() time.Duration {
+	m.hook.mu.Lock()
+	topics, grown := m.hook.topics, m.hook.grown
+	m.hook.topics, m.hook.grown = false, map[record.ID]struct{}{}
+	m.hook.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.epoch == 0 {
+		return time.Hour
+	}
+	if topics {
+		m.refresh()
+	}
+	now, next := m.now(), int64(math.MaxInt64)
+	for id, l := range m.live { //tidy:unordered each is served by itself
+		if _, ok := grown[id]; ok {
+			m.look(l, now, true)
+		}
+		next = min(next, m.serve(l, now))
+	}
+	if next == math.MaxInt64 {
+		return time.Hour
+	}
+	return max(pauseMin, time.Duration(next-now)*time.Microsecond)
+}
+
+// serve does what is due in a queue, and returns when more is.
+func (m *Queues) serve(l *live, now int64) (next int64) {
+	if l.closing != nil {
+		return math.MaxInt64
+	}
+	l.core.Tick(now)
+	m.look(l, now, false)
+	next = min(m.bury(l, now), l.core.Next())
+	m.flush(l)
+	m.notify(l)
+	return next
+}
+
+// refresh compares the queues with the topics.
+func (m *Queues) refresh() {
+	refs := m.b.TopicRefs()
+	seen := map[record.ID]struct{}{}
+	for i := range refs {
+		r := &refs[i]
+		if r.Settings[state.QueueSetting] == "" {
+			continue
+		}
+		seen[r.ID] = struct{}{}
+		l := m.live[r.ID]
+		if l == nil {
+			m.open(r)
+			continue
+		}
+		l.topic = *r
+		m.grow(l)
+		if text := r.Settings[state.QueueSetting]; text != l.text {
+			l.text = text
+			if !l.core.Configure(*state.Resolve(r.Settings).Queue) {
+				m.reopen(l)
+			}
+		}
+	}
+	for id, l := range m.live { //tidy:unordered each is removed by itself
+		if _, ok := seen[id]; !ok {
+			m.drop(l)
+		}
+	}
+}
+
+// open makes a queue live.
+func (m *Queues) open(r *broker.TopicRef) *live {
+	l := &live{topic: *r, text: r.Settings[state.QueueSetting]}
+	l.core = NewCore(*state.Resolve(r.Settings).Queue, m.epoch, r.Partitions, rand.Float64)
+	m.grow(l)
+	m.live[r.ID] = l
+	m.hook.mu.Lock()
+	m.hook.watch[r.ID] = struct{}{}
+	m.hook.mu.Unlock()
+	l.sent = m.sentOf(l)
+	m.look(l, m.now(), true)
+	return l
+}
+
+func (m *Queues) grow(l *live) {
+	l.core.Grow(l.topic.Partitions)
+	for len(l.proposed) < l.topic.Partitions {
+		l.proposed, l.burying = append(l.proposed, nil), append(l.burying, false)
+		l.buryAt, l.failures = append(l.buryAt, 0), append(l.failures, 0)
+	}
+}
+
+// reopen makes a queue live again with settings that need other knowledge of its messages. The leases that
+// no record has are stored before.
+func (m *Queues) reopen(l *live) {
+	if l.closing != nil {
+		return
+	}
+	l.closing = make(chan struct{})
+	m.flush(l)
+	for p := range l.proposed {
+		if q := l.core.Riders(uint32(p)); q != nil {
+			u := m.update(l, uint32(p))
+			u.Change = q
+			t := m.b.UpdateQueue(u)
+			l.pending++
+			m.busy.Go(func() {
+				t.Wait(context.Background())
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				m.settled(l)
+			})
+		}
+	}
+	l.pending++
+	m.settled(l)
+}
+
+// settled notes the end of a change. A queue that is to be opened again waits for all of them, so that the
+// log knows what they did.
+func (m *Queues) settled(l *live) {
+	if l.pending--; l.pending > 0 || l.closing == nil {
+		return
+	}
+	if m.live[l.topic.ID] != l {
+		return // end has closed it
+	}
+	m.drop(l)
+	if r, ok := m.b.TopicOf(l.topic.ID); ok {
+		m.open(&r)
+	}
+}
+
+// lock takes the lock and returns a queue, when it is open. Errors: those of named, and the context's.
+func (m *Queues) lock(ctx context.Context, name string) (*live, error) {
+	for {
+		m.mu.Lock()
+		l, err := m.named(name)
+		wait := m.began
+		switch {
+		case errors.Is(err, state.ErrNotLeader) && m.epoch == 0 && m.b.Leads(): // it will begin
+		case err != nil:
+			m.mu.Unlock()
+			return nil, err
+		case l.closing == nil:
+			return l, nil
+		default:
+			wait = l.closing
+		}
+		m.mu.Unlock()
+		select {
+		case <-wait:
+		case <-m.b.Done():
+			return nil, state.ErrNotLeader
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// drop forgets a queue. Its workers that wait look again.
+func (m *Queues) drop(l *live) {
+	delete(m.live, l.topic.ID)
+	m.hook.mu.Lock()
+	delete(m.hook.watch, l.topic.ID)
+	m.hook.mu.Unlock()
+	for _, w := range l.waiters {
+		w.wake.Send()
+	}
+	if l.closing != nil {
+		close(l.closing)
+		l.closing = nil
+	}
+}
+
+// named returns a live queue. Errors: state.ErrNotLeader, state.ErrUnknownTopic, ErrNotQueue.
+func (m *Queues) named(name string) (*live, error) {
+	if m.epoch == 0 || m.ctx.Err() != nil {
+		return nil, state.ErrNotLeader
+	}
+	r, ok := m.b.TopicNamed(name)
+	switch {
+	case !ok:
+		return nil, state.ErrUnknownTopic
+	case r.Settings[state.QueueSetting] == "":
+		return nil, fmt.Errorf("%w: %s", ErrNotQueue, name)
+	}
+	if l := m.live[r.ID]; l != nil {
+		return l, nil
+	}
+	return m.open(&r), nil
+}
+
+// look makes messages of the log known to the core. With grown, the log may have more of them.
+func (m *Queues) look(l *live, now int64, grown bool) {
+	for p := range l.proposed {
+		p := uint32(p)
+		if !grown && !l.core.Wants(now, p) {
+			continue
+		}
+		var seek []state.QueueRun
+		m.b.ReadQueue(l.topic.ID, p, func(q *state.Queue, at *state.Partition) {
+			if l.core.Extended(p, at.Next); l.core.Wants(now, p) {
+				seek = l.core.Look(now, p, q, at.Start, at.Next)
+			}
+		})
+		if len(seek) > 0 {
+			ctx, c := m.ctx, l.core
+			m.busy.Go(func() { m.seek(ctx, l, c, p, seek) })
+		}
+	}
+}
+
+// seek reads the keys of messages for the core.
+func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []state.QueueRun) {
+	var keys []Key
+	for _, run := range runs {
+		err := m.b.EachRecord(ctx, &l.topic, int32(p), run.Base, run.End(), func(r *record.Record) bool {
+			if r.Offset >= run.Base {
+				keys = append(keys, Key{r.Offset, hashOf(r.Key), run})
+			}
+			return true
+		})
+		if err != nil {
+			m.lines.Warn(m.log, l.topic.Name, "reading the keys of a queue failed; trying again", "queue", l.topic.Name, "err", err)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+			break
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.Saw(m.now(), p, keys)
+	if m.live[l.topic.ID] == l && l.core == c && m.ctx == ctx {
+		m.serve(l, m.now())
+		m.wake.Send()
+	}
+}
+
+// flush proposes the open changes, each of which gets more until the log makes a slot of it.
+func (m *Queues) flush(l *live) {
+	for p := range l.proposed {
+		ch := l.core.Open(uint32(p))
+		if ch == nil || l.proposed[p] == ch {
+			continue
+		}
+		l.proposed[p] = ch
+		c, u := l.core, m.update(l, uint32(p))
+		u.Late = func() *state.QueueChange {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return c.Take(ch)
+		}
+		t := m.b.UpdateQueue(u)
+		l.pending++
+		m.busy.Go(func() {
+			err := t.Wait(context.Background())[0].Err()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if !ch.taken { // it never reached a slot
+				c.Take(ch)
+			}
+			c.Done(ch, m.now(), err)
+			if m.live[l.topic.ID] == l && l.core == c {
+				m.look(l, m.now(), false)
+				m.flush(l)
+				m.notify(l)
+			}
+			m.settled(l)
+			m.wake.Send()
+		})
+	}
+}
+
+// notify wakes a worker if there may be a message for it. A worker that gets one wakes the next.
+func (m *Queues) notify(l *live) {
+	if len(l.waiters) == 0 || !l.core.Offers(m.now()) {
+		return
+	}
+	w := l.waiters[0]
+	l.waiters = l.waiters[1:]
+	w.wake.Send()
+}

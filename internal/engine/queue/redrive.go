@@ -1,0 +1,195 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// RedriveRequest moves messages of a queue, mostly a dead-letter queue, to another one.
+type RedriveRequest struct {
+	Queue  string
+	To     string // "": the queue from which each letter comes
+	After  *ID    // begins after this message
+	Max    int    // to move with this request; 0: redriveMax
+	Reason string // only letters with this text in their reason
+	Text   string // only messages with this text in their body
+	DryRun bool
+	// Allow returns why the client may not send to a queue, or nil.
+	Allow func(queue string) error
+}
+
+// Redriven is what a request has moved.
+type Redriven struct {
+	Moved   int
+	Skipped int // did not match, or a worker has them
+	Next    *ID // continues; nil: these were all
+}
+
+const (
+	redriveMax  = 1000
+	redriveSpan = 20_000 // messages that one request looks at
+)
+
+// Redrive appends messages to their queue and ends them in this one, each in one slot, so none is there
+// twice. Errors: as of Lease, ErrInvalid, and those of an append to the target.
+func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, err error) {
+	if r.Max == 0 {
+		r.Max = redriveMax
+	}
+	if r.Max < 1 || r.Max > redriveMax {
+		return out, &state.InvalidError{Field: "max", Reason: fmt.Sprintf("%d is not between 1 and %d", r.Max, redriveMax)}
+	}
+	l, err := m.lock(ctx, r.Queue)
+	if err != nil {
+		return out, err
+	}
+	topic := l.topic
+	m.mu.Unlock()
+	at := ID{0, -1}
+	if r.After != nil {
+		at = *r.After
+	}
+	looked := 0
+	for ; int(at.Partition) < topic.Partitions; at = (ID{at.Partition + 1, -1}) {
+		for {
+			ids := m.left(&topic, at, min(buryMax, r.Max-out.Moved))
+			if len(ids) == 0 {
+				break
+			}
+			n, last, err := m.redrive(ctx, l, &r, ids)
+			out.Moved += n
+			out.Skipped += last - n
+			if err != nil {
+				return out, err
+			}
+			at = ids[last-1]
+			if looked += last; out.Moved >= r.Max || looked >= redriveSpan {
+				next := at
+				out.Next = &next
+				return out, nil
+			}
+		}
+	}
+	return out, nil
+}
+
+// left returns messages after another one that are not done.
+func (m *Queues) left(topic *broker.TopicRef, after ID, most int) (ids []ID) {
+	m.b.ReadQueue(topic.ID, after.Partition, func(q *state.Queue, p *state.Partition) {
+		for at := max(after.Offset+1, q.Done, p.Start); at < p.Next && len(ids) < most; at++ {
+			if q.Of(at).State != state.QueueDone {
+				ids = append(ids, ID{after.Partition, at})
+			}
+		}
+	})
+	return ids
+}
+
+// redrive moves the messages of one partition that match, up to their target's change. last is how many it
+// looked at.
+func (m *Queues) redrive(ctx context.Context, l *live, r *RedriveRequest, ids []ID) (moved, last int, err error) {
+	var recs []record.Record
+	var which []ID
+	target, size := "", 0
+	for i, id := range ids {
+		rec, err := m.readOne(ctx, &l.topic, id)
+		if err != nil {
+			return moved, max(1, i), err
+		}
+		to := r.To
+		if to == "" {
+			to = header(&rec, HeaderQueue)
+		}
+		if to == "" {
+			return moved, max(1, i), &state.InvalidError{Field: "to", Reason: fmt.Sprintf("message %s does not say from which queue it comes: name the target", id)}
+		}
+		if r.Reason != "" && !strings.Contains(header(&rec, HeaderReason), r.Reason) || r.Text != "" && !bytes.Contains(rec.Value, []byte(r.Text)) {
+			last = i + 1
+			continue
+		}
+		if len(recs) > 0 && (to != target || size > buryBytes) {
+			break
+		}
+		target, last = to, i+1
+		size += sizeOf(&rec)
+		recs, which = append(recs, stripped(&rec)), append(which, id)
+	}
+	if len(recs) == 0 {
+		return 0, max(1, last), nil
+	}
+	moved, err = m.transfer(ctx, l, r, target, which, recs)
+	return moved, max(1, last), err
+}
+
+// transfer appends messages to a target and ends them, in one slot.
+func (m *Queues) transfer(ctx context.Context, l *live, r *RedriveRequest, to string, ids []ID, recs []record.Record) (moved int, err error) {
+	target, ok := m.b.TopicNamed(to)
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("target %q: %w", to, state.ErrUnknownTopic)
+	case target.ID == l.topic.ID:
+		return 0, &state.InvalidError{Field: "to", Reason: "is the queue itself"}
+	case r.Allow != nil:
+		if err := r.Allow(to); err != nil {
+			return 0, err
+		}
+	}
+	if r.DryRun {
+		return len(ids), nil
+	}
+	ch, kept := newChange(ids[0].Partition), recs[:0]
+	m.mu.Lock()
+	for i, id := range ids {
+		m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, p *state.Partition) {
+			l.core.Extended(id.Partition, p.Next)
+			if l.core.Claim(m.now(), id, q, ch) == nil {
+				kept = append(kept, recs[i])
+			}
+		})
+	}
+	u := m.update(l, ids[0].Partition)
+	if len(kept) > 0 {
+		u.Change = l.core.Take(ch)
+		l.pending++
+	}
+	m.mu.Unlock()
+	if len(kept) == 0 {
+		return 0, nil
+	}
+	err = m.append(ctx, u, &target, min(u.Partition, uint32(target.Partitions-1)), kept)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.core.Done(ch, m.now(), err)
+	m.settled(l)
+	if err != nil {
+		return 0, err
+	}
+	return len(kept), nil
+}
+
+func header(r *record.Record, name string) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == name {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
+// stripped returns a letter as the message that it was.
+func stripped(r *record.Record) record.Record {
+	out := *r
+	out.Headers = nil
+	for _, h := range r.Headers {
+		if !strings.HasPrefix(h.Key, HeaderPrefix) {
+			out.Headers = append(out.Headers, h)
+		}
+	}
+	return out
+}

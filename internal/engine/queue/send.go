@@ -1,0 +1,329 @@
+package queue
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// dedupMax bounds the dedup IDs of a queue, DedupBytes the length of one.
+const (
+	dedupMax   = 200_000
+	DedupBytes = 256
+)
+
+// Message is a message to send.
+type Message struct {
+	Key, Value []byte // nil Key: none
+	Headers    []record.Header
+	Delay      time.Duration
+	Dedup      string // "": none
+	Priority   int    // 0 is served first
+	Expire     time.Duration
+}
+
+// Sent is the result of a message.
+type Sent struct {
+	ID        ID
+	Duplicate bool // an earlier message with its dedup ID has this ID
+	Err       error
+}
+
+// sentIDs are the messages of a queue that must not be sent again.
+type sentIDs struct {
+	by    map[record.ID]*sentID
+	order []record.ID // by time
+}
+
+type sentID struct {
+	id    ID
+	until int64         // µs
+	done  chan struct{} // nil: stored; closed: stored, or removed
+}
+
+// sentOf returns the messages that the log remembers.
+func (m *Queues) sentOf(l *live) *sentIDs {
+	s := &sentIDs{by: map[record.ID]*sentID{}}
+	for p := range l.topic.Partitions {
+		m.b.ReadQueue(l.topic.ID, uint32(p), func(q *state.Queue, _ *state.Partition) {
+			for i := range q.Sent {
+				x := &q.Sent[i]
+				s.by[x.Hash] = &sentID{id: ID{uint32(p), x.Offset}, until: x.Until}
+				s.order = append(s.order, x.Hash)
+			}
+		})
+	}
+	return s
+}
+
+// expire forgets what is over.
+func (s *sentIDs) expire(now int64) {
+	for len(s.order) > 0 {
+		x := s.by[s.order[0]]
+		if x != nil && (x.until > now || x.done != nil) {
+			return
+		}
+		if x != nil {
+			delete(s.by, s.order[0])
+		}
+		s.order = s.order[1:]
+	}
+}
+
+// group is messages that are appended together.
+type group struct {
+	first  int // index of the first message
+	recs   []record.Record
+	part   uint32
+	until  int64 // µs; 0: no delay
+	hash   record.ID
+	ticket *log.Ticket
+	plain  *broker.Ticket
+	sent   *sentID
+	same   *group // an earlier one of the request, with its dedup ID
+}
+
+// Send sends messages, and waits until they are stored. Each has its own result. The error is that of the
+// queue, as of Lease.
+func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent, error) {
+	l, err := m.lock(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	set, topic, epoch, now := l.core.Settings, l.topic, m.epoch, m.now()
+	m.mu.Unlock()
+	results := make([]Sent, len(list))
+	full := m.full()
+	var groups []*group
+	for i := range list {
+		x := &list[i]
+		if results[i].Err = x.check(&set, topic.Partitions, full); results[i].Err == nil {
+			groups = x.group(groups, i, &set, now)
+		}
+	}
+	first := map[record.ID]*group{}
+	for _, g := range groups {
+		if g.same = first[g.hash]; g.same == nil {
+			m.send(ctx, l, epoch, &set, g, results)
+		}
+		if !g.hash.IsZero() && g.same == nil {
+			first[g.hash] = g
+		}
+	}
+	for _, g := range groups {
+		if m.sent(ctx, l, g, results); g.same != nil {
+			r := results[g.same.first]
+			r.Duplicate = r.Err == nil
+			results[g.first] = r
+		}
+	}
+	return results, nil
+}
+
+// full returns the error of a message that the state of queues must remember, or nil.
+func (m *Queues) full() error {
+	if held, most := m.b.StateMemory(); most > 0 && held.Queues > most/2 {
+		return &FullError{Held: held.Queues, Max: most / 2}
+	}
+	return nil
+}
+
+// FullError: messages that are delayed, leased, tried again or remembered by dedup IDs take the memory that
+// queues may have. It is state.ErrOverBudget.
+type FullError struct{ Held, Max int64 } // bytes
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the queues are full: delayed, leased and retried messages and dedup IDs take %d bytes of %d: wait, or start with a larger --memory-limit", e.Held, e.Max)
+}
+
+// Is reports whether t is state.ErrOverBudget.
+func (e *FullError) Is(t error) bool { return t == state.ErrOverBudget }
+
+// check checks a message against its queue.
+func (x *Message) check(s *state.QueueSettings, priorities int, full error) error {
+	invalid := func(field, format string, args ...any) error {
+		return &state.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case x.Delay < 0 || x.Delay > state.QueueDelayMax:
+		return invalid("delay", "%s is not between 0s and 365d", x.Delay)
+	case x.Delay > 0 && s.KeyMode == state.KeyOrder:
+		return invalid("delay", "%s: the queue keeps the order of keys, so only its setting delay delays messages", x.Delay)
+	case x.Expire < 0:
+		return invalid("expire", "%s is less than 0s", x.Expire)
+	case len(x.Dedup) > DedupBytes:
+		return invalid("dedup", "%d bytes, limit %d", len(x.Dedup), DedupBytes)
+	case x.Priority < 0 || x.Priority >= priorities:
+		return invalid("priority", "%d is not between 0 and %d", x.Priority, priorities-1)
+	}
+	for i := range x.Headers {
+		if strings.HasPrefix(x.Headers[i].Key, HeaderPrefix) {
+			return invalid("headers", "%q begins with %s, as those of Seb do", x.Headers[i].Key, HeaderPrefix)
+		}
+	}
+	if x.Delay > 0 || s.Delay > 0 || x.Dedup != "" {
+		return full
+	}
+	return nil
+}
+
+// group adds a message to the groups: to the last one, if nothing distinguishes them.
+func (x *Message) group(groups []*group, i int, s *state.QueueSettings, now int64) []*group {
+	r := record.Record{Timestamp: now / 1000, Key: x.Key, Value: x.Value, Headers: x.Headers}
+	if x.Expire > 0 {
+		at := time.UnixMicro(now).Add(x.Expire).UnixMilli()
+		r.Headers = append(r.Headers[:len(r.Headers):len(r.Headers)], record.Header{Key: HeaderExpire, Value: fmt.Append(nil, at)})
+	}
+	g := &group{first: i, part: uint32(x.Priority)}
+	if d := max(x.Delay, s.Delay); d > 0 {
+		g.until = now + micros(d)
+	}
+	if x.Dedup != "" && s.DedupWindow > 0 {
+		sum := sha256.Sum256([]byte(x.Dedup))
+		copy(g.hash[:], sum[:])
+	}
+	if n := len(groups); n > 0 && g.hash.IsZero() {
+		if l := groups[n-1]; l.hash.IsZero() && l.part == g.part && l.until == g.until && l.first+len(l.recs) == i {
+			l.recs = append(l.recs, r)
+			return groups
+		}
+	}
+	g.recs = []record.Record{r}
+	return append(groups, g)
+}
+
+// send proposes a group.
+func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.QueueSettings, g *group, results []Sent) {
+	fail := func(err error) {
+		for i := range g.recs {
+			results[g.first+i].Err = err
+		}
+		m.unsent(l, g)
+	}
+	if !g.hash.IsZero() {
+		known, err := m.remember(ctx, l, s, g)
+		switch {
+		case err != nil:
+			fail(err)
+			return
+		case known != nil:
+			m.met.duplicates.Inc()
+			results[g.first] = Sent{ID: known.id, Duplicate: true}
+			return
+		}
+	}
+	data, sum, err := record.Append(nil, g.recs, record.EncodeOptions{})
+	if err != nil {
+		fail(err)
+		return
+	}
+	a := broker.Append{Topic: l.topic.Name, Partition: int32(g.part), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check}
+	if g.until == 0 && g.hash.IsZero() {
+		g.plain = m.b.Submit(ctx, []broker.Append{a})
+		return
+	}
+	u := &broker.QueueUpdate{Epoch: epoch, Topic: l.topic.ID, Partition: g.part, Change: &state.QueueChange{}, Placed: true}
+	if g.until != 0 {
+		u.Change.Runs = []state.QueueRun{{Span: sum.Span, State: state.QueueWaiting, Until: g.until}}
+	}
+	if g.sent != nil {
+		u.Change.Sent = &state.QueueSent{Hash: g.hash, Until: g.sent.until}
+	}
+	if g.ticket, err = m.b.UpdateQueueWith(ctx, u, &a); err != nil {
+		fail(err)
+	}
+}
+
+// remember notes a dedup ID. It returns what is known of it.
+func (m *Queues) remember(ctx context.Context, l *live, s *state.QueueSettings, g *group) (known *sentID, err error) {
+	for {
+		m.mu.Lock()
+		now := m.now()
+		l.sent.expire(now)
+		x := l.sent.by[g.hash]
+		switch {
+		case x != nil && x.done == nil && x.until > now:
+			m.mu.Unlock()
+			return x, nil
+		case x != nil && x.done != nil:
+			m.mu.Unlock()
+			select {
+			case <-x.done: // look again
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		case len(l.sent.by) >= dedupMax:
+			m.mu.Unlock()
+			return nil, &LimitError{Setting: "number of dedup IDs", Max: dedupMax}
+		}
+		g.sent = &sentID{until: now + micros(s.DedupWindow), done: make(chan struct{})}
+		l.sent.by[g.hash] = g.sent
+		l.sent.order = append(l.sent.order, g.hash)
+		m.mu.Unlock()
+		return nil, nil
+	}
+}
+
+// unsent forgets the dedup ID of a group that was not stored.
+func (m *Queues) unsent(l *live, g *group) {
+	if g.sent == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.sent.by[g.hash] == g.sent {
+		delete(l.sent.by, g.hash)
+	}
+	close(g.sent.done)
+	g.sent = nil
+}
+
+// sent waits for the result of a group.
+func (m *Queues) sent(ctx context.Context, l *live, g *group, results []Sent) {
+	base, err := int64(0), error(nil)
+	switch {
+	case g.plain != nil:
+		r := g.plain.Wait(ctx)[0]
+		base, err = r.Base, r.Err
+	case g.ticket != nil:
+		r := g.ticket.Wait(ctx)[0]
+		base, err = r.Base, r.Err()
+	default:
+		return
+	}
+	if err != nil {
+		m.unsent(l, g)
+	} else {
+		m.stored(l, g, base)
+	}
+	for i := range g.recs {
+		results[g.first+i] = Sent{ID: ID{g.part, base + int64(i)}, Err: err}
+	}
+}
+
+// stored notes that a group is stored.
+func (m *Queues) stored(l *live, g *group, base int64) {
+	m.met.sent.Add(len(g.recs))
+	if g.plain != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.sent != nil {
+		g.sent.id = ID{g.part, base}
+		close(g.sent.done)
+		g.sent.done = nil
+	}
+	if g.until != 0 {
+		l.core.DueAgain(g.part, g.until)
+		m.wake.Send()
+	}
+}

@@ -1,0 +1,453 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/base/wake"
+	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Bounds of a lease.
+const (
+	LeaseMax      = 1000 // messages
+	LeaseWaitMax  = time.Minute
+	leaseBytesMax = 4 << 20 // bodies of one answer; the first message is always in it
+)
+
+// HeaderPrefix begins the names of headers that Seb writes.
+const HeaderPrefix = "seb-"
+
+// HeaderExpire is the header with the time, in ms since 1970, from which on a message is given to no worker.
+const HeaderExpire = HeaderPrefix + "expire"
+
+// seed makes hashes of keys; they are in no log.
+var seed = maphash.MakeSeed()
+
+func hashOf(key []byte) uint64 {
+	if len(key) == 0 {
+		return 0
+	}
+	return max(1, maphash.Bytes(seed, key))
+}
+
+// LeaseRequest asks for messages. Zero: one message, no waiting, the visibility of the queue.
+type LeaseRequest struct {
+	Queue      string
+	Max        int
+	Wait       time.Duration
+	Visibility time.Duration
+	By         string // principal
+}
+
+// Leased is a message that a worker has.
+type Leased struct {
+	ID
+	Receipt    string
+	Deliveries uint32
+	Until      time.Time // end of the lease
+	Sent       time.Time // timestamp of the record
+	Key        []byte    // nil: none
+	Value      []byte
+	Headers    []record.Header
+}
+
+// Leases are messages for a worker, whose memory is held until Release.
+type Leases struct {
+	List []Leased
+	held *budget.Reservation
+}
+
+// Release frees the memory.
+func (l *Leases) Release() {
+	if l != nil && l.held != nil {
+		l.held.Release()
+	}
+}
+
+// check fills in defaults.
+func (r *LeaseRequest) check() error {
+	if r.Max == 0 {
+		r.Max = 1
+	}
+	switch {
+	case r.Max < 1 || r.Max > LeaseMax:
+		return &state.InvalidError{Field: "max", Reason: fmt.Sprintf("%d is not between 1 and %d", r.Max, LeaseMax)}
+	case r.Wait < 0 || r.Wait > LeaseWaitMax:
+		return &state.InvalidError{Field: "wait", Reason: fmt.Sprintf("%s is not between 0s and %s", r.Wait, LeaseWaitMax)}
+	case r.Visibility < 0 || r.Visibility > state.QueueVisibilityMax:
+		return &state.InvalidError{Field: "visibility", Reason: fmt.Sprintf("%s is not between 0s and 12h", r.Visibility)}
+	}
+	return nil
+}
+
+// Lease gives messages to a worker, and waits for the first of them. Without any in time the list is
+// empty. Errors: state.ErrUnknownTopic, ErrNotQueue, state.ErrNotLeader, ErrInvalid, *LimitError, those of
+// a read, and the context's.
+func (m *Queues) Lease(ctx context.Context, r LeaseRequest) (*Leases, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(r.Wait)
+	defer timer.Stop()
+	for last := r.Wait == 0; ; {
+		l, given, wait, w, err := m.take(ctx, &r, last)
+		if err != nil {
+			return nil, err
+		}
+		if len(given) > 0 {
+			out, err := m.deliver(ctx, l, given, wait)
+			if err != nil || len(out.List) > 0 {
+				return out, err
+			}
+			continue // all of them have expired
+		}
+		if last {
+			return &Leases{}, nil
+		}
+		if last, err = m.await(ctx, l, w, timer); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take takes messages, or adds a waiter unless it is the last try.
+func (m *Queues) take(ctx context.Context, r *LeaseRequest, last bool) (l *live, given []Given, wait []*Change, w *waiter, err error) {
+	if l, err = m.lock(ctx, r.Queue); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	defer m.mu.Unlock()
+	now := m.now()
+	visibility := r.Visibility
+	if visibility == 0 {
+		visibility = l.core.Settings.Visibility
+	}
+	m.look(l, now, false)
+	given, wait, err = l.core.Lease(now, r.Max, micros(visibility), r.By)
+	if limit, full := errors.AsType[*LimitError](err); full && !last && limit != nil {
+		err = nil // a settlement makes room
+	}
+	if m.flush(l); len(given) > 0 {
+		m.notify(l)
+		m.wake.Send() // its timers have changed
+	} else if !last && err == nil {
+		w = &waiter{wake: wake.New()}
+		l.waiters = append(l.waiters, w)
+		m.wake.Send()
+	}
+	return l, given, wait, w, err
+}
+
+// await waits until a waiter is woken. last: the time is over.
+func (m *Queues) await(ctx context.Context, l *live, w *waiter, timer *time.Timer) (last bool, err error) {
+	select {
+	case <-w.wake:
+		return false, nil
+	case <-timer.C:
+		last = true
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(l.waiters)
+	l.waiters = slices.DeleteFunc(l.waiters, func(x *waiter) bool { return x == w })
+	if err != nil && len(l.waiters) == n { // it was woken: another one gets the message
+		m.notify(l)
+	}
+	return last, err
+}
+
+// deliver waits until the leases may be given, and reads the messages.
+func (m *Queues) deliver(ctx context.Context, l *live, given []Given, wait []*Change) (*Leases, error) {
+	for _, ch := range wait {
+		select {
+		case <-ch.Stored:
+			if ch.Err != nil {
+				m.giveBack(l, given)
+				return nil, ch.Err
+			}
+		case <-ctx.Done():
+			m.giveBack(l, given)
+			return nil, context.Cause(ctx)
+		}
+	}
+	out, rest, expired, err := m.read(ctx, l, given)
+	m.giveBack(l, rest)
+	m.expire(l, expired)
+	if err != nil {
+		out.Release()
+		return nil, err
+	}
+	m.met.leased.Add(len(out.List))
+	return out, nil
+}
+
+func (m *Queues) giveBack(l *live, list []Given) {
+	if len(list) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.core.Return(list)
+	m.notify(l)
+}
+
+// expire ends messages whose time is over.
+func (m *Queues) expire(l *live, list []Given) {
+	if len(list) == 0 {
+		return
+	}
+	m.met.expired.Add(len(list))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range list {
+		g := &list[i]
+		m.b.ReadQueue(l.topic.ID, g.Partition, func(q *state.Queue, _ *state.Partition) {
+			_, _ = l.core.Settle(m.now(), &Receipt{g.ID, g.Deliveries, l.core.epoch}, Verdict{Do: Finish}, "", q)
+		})
+	}
+	m.flush(l)
+}
+
+// read reads messages. rest is those that have no room in the answer.
+func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases, rest, expired []Given, err error) {
+	out = &Leases{}
+	nonce, known := m.b.Nonce(l.core.epoch)
+	if !known {
+		return out, given, nil, state.ErrNotLeader
+	}
+	if out.held, err = m.b.Budget().Class(budget.Fetch).Reserve(0); err != nil {
+		return out, given, nil, err
+	}
+	slices.SortFunc(given, func(a, b Given) int {
+		if a.Partition != b.Partition {
+			return int(a.Partition) - int(b.Partition)
+		}
+		if a.Offset < b.Offset {
+			return -1
+		}
+		return 1
+	})
+	now, bytes, i := m.now(), 0, 0
+	for i < len(given) && err == nil && bytes < leaseBytesMax {
+		n := i + 1
+		for n < len(given) && given[n].Partition == given[i].Partition && given[n].Offset-given[n-1].Offset <= 16 {
+			n++
+		}
+		at, full := i, false
+		err = m.b.EachRecord(ctx, &l.topic, int32(given[i].Partition), given[i].Offset, given[n-1].Offset+1, func(r *record.Record) bool {
+			g := &given[at]
+			if r.Offset < g.Offset {
+				return true
+			}
+			if expires(&l.core.Settings, r) <= now {
+				expired = append(expired, *g)
+			} else {
+				size := sizeOf(r)
+				if bytes += size; bytes > leaseBytesMax && len(out.List) > 0 || out.held.Grow(int64(size)) != nil && len(out.List) > 0 {
+					full = true
+					return false
+				}
+				receipt := Receipt{g.ID, g.Deliveries, l.core.epoch}
+				out.List = append(out.List, copyOf(g, r, receipt.Text(l.topic.ID, nonce)))
+			}
+			at++
+			return at < n
+		})
+		if i = at; full || at < n && err == nil {
+			break
+		}
+	}
+	if err != nil && len(out.List) > 0 {
+		err = nil // the messages that were read
+	}
+	return out, given[i:], expired, err
+}
+
+// expires is when a message is given to no worker any more, µs.
+func expires(s *state.QueueSettings, r *record.Record) int64 {
+	for i := range r.Headers {
+		if r.Headers[i].Key == HeaderExpire {
+			if ms, err := strconv.ParseInt(string(r.Headers[i].Value), 10, 64); err == nil && ms < 1<<50 {
+				return ms * 1000
+			}
+		}
+	}
+	if s.Expire == state.Unlimited {
+		return 1 << 62
+	}
+	return r.Timestamp*1000 + micros(s.Expire)
+}
+
+func sizeOf(r *record.Record) int {
+	n := 256 + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += 48 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
+func copyOf(g *Given, r *record.Record, receipt string) Leased {
+	out := Leased{
+		ID: g.ID, Receipt: receipt, Deliveries: g.Deliveries, Until: time.UnixMicro(g.Until), Sent: time.UnixMilli(r.Timestamp),
+		Key: slices.Clone(r.Key), Value: slices.Clone(r.Value),
+	}
+	for _, h := range r.Headers {
+		out.Headers = append(out.Headers, record.Header{Key: h.Key, Value: slices.Clone(h.Value)})
+	}
+	return out
+}
+
+// Settlement is what a worker says about the message of a receipt. Delay is that of Retry, nil: by backoff;
+// or of Extend, nil: the visibility of the queue.
+type Settlement struct {
+	Receipt string
+	Do      Do
+	Delay   *time.Duration
+	Reason  string
+}
+
+// ReasonMax bounds the reason of a settlement in bytes.
+const ReasonMax = 512
+
+func (s *Settlement) check() error {
+	switch {
+	case s.Do < Finish || s.Do > Extend:
+		return &state.InvalidError{Field: "do", Reason: "want done, retry, dead or extend"}
+	case len(s.Reason) > ReasonMax:
+		return &state.InvalidError{Field: "reason", Reason: fmt.Sprintf("%d bytes, limit %d", len(s.Reason), ReasonMax)}
+	case s.Delay == nil:
+	case s.Do != Retry && s.Do != Extend:
+		return &state.InvalidError{Field: "delay", Reason: "only with retry and extend"}
+	case *s.Delay < 0 || s.Do == Retry && *s.Delay > state.QueueDelayMax:
+		return &state.InvalidError{Field: "delay", Reason: fmt.Sprintf("%s is not between 0s and 365d", *s.Delay)}
+	case s.Do == Extend && *s.Delay > state.QueueVisibilityMax:
+		return &state.InvalidError{Field: "delay", Reason: fmt.Sprintf("%s is not between 0s and 12h", *s.Delay)}
+	}
+	return nil
+}
+
+// Settle says what happens to messages, and waits until that is stored. Each settlement has its own
+// result: nil, ErrReceipt, ErrStale, ErrNoDeadLetter, ErrInvalid, or an error of an append. The error is
+// that of the queue, as of Lease.
+func (m *Queues) Settle(ctx context.Context, queue, by string, list []Settlement) ([]error, error) {
+	results := make([]error, len(list))
+	changes := make([]*Change, len(list))
+	for i := range list {
+		if results[i] = list[i].check(); results[i] != nil {
+			continue
+		}
+		ch, err := m.settle(ctx, queue, by, &list[i])
+		if errors.Is(err, state.ErrUnknownTopic) || errors.Is(err, ErrNotQueue) || errors.Is(err, state.ErrNotLeader) {
+			return nil, err
+		}
+		changes[i], results[i] = ch, err
+	}
+	m.mu.Lock()
+	if l, err := m.named(queue); err == nil {
+		m.flush(l)
+		m.notify(l)
+	}
+	m.mu.Unlock()
+	m.wake.Send()
+	for i, ch := range changes {
+		if ch == nil {
+			continue
+		}
+		select {
+		case <-ch.Stored:
+			results[i] = ch.Err
+		case <-m.b.Done():
+			results[i] = state.ErrOutcomeUnknown
+		case <-ctx.Done():
+			results[i] = fmt.Errorf("%w: %w", state.ErrOutcomeUnknown, context.Cause(ctx))
+		}
+		if results[i] == nil {
+			m.countSettled(list[i].Do)
+		}
+	}
+	return results, nil
+}
+
+func (m *Queues) countSettled(do Do) {
+	switch do {
+	case Finish:
+		m.met.done.Inc()
+	case Retry:
+		m.met.retried.Inc()
+	}
+}
+
+func (m *Queues) settle(ctx context.Context, queue, by string, s *Settlement) (*Change, error) {
+	for {
+		l, r, ch, err := m.settleKnown(ctx, queue, by, s)
+		if err != errUnread {
+			return ch, err
+		}
+		if err := m.know(ctx, l, r.ID); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlement) (l *live, r Receipt, ch *Change, err error) {
+	if l, err = m.lock(ctx, queue); err != nil {
+		return nil, r, nil, err
+	}
+	defer m.mu.Unlock()
+	if r, err = ParseReceipt(s.Receipt, l.topic.ID, m.b.Nonce); err != nil {
+		return nil, r, nil, err
+	}
+	v := Verdict{Do: s.Do, Delay: -1, Reason: s.Reason}
+	switch {
+	case s.Delay != nil:
+		v.Delay = micros(*s.Delay)
+	case s.Do == Extend:
+		v.Delay = micros(l.core.Settings.Visibility)
+	}
+	err = ErrStale
+	m.b.ReadQueue(l.topic.ID, r.Partition, func(q *state.Queue, p *state.Partition) {
+		l.core.Extended(r.Partition, p.Next)
+		ch, err = l.core.Settle(m.now(), &r, v, by, q)
+	})
+	return l, r, ch, err
+}
+
+// know reads the key of a message for the core.
+func (m *Queues) know(ctx context.Context, l *live, id ID) error {
+	found, hash := false, uint64(0)
+	err := m.b.EachRecord(ctx, &l.topic, int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
+		if r.Offset == id.Offset {
+			found, hash = true, hashOf(r.Key)
+		}
+		return !found
+	})
+	if err != nil {
+		return err
+	}
+	if !found {
+		return ErrUnknownMessage
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, _ *state.Partition) { l.core.Know(m.now(), id, hash, q) })
+	return nil
+}
+
+// Waiting returns how many workers wait for messages of a queue.
+func (m *Queues) Waiting(queue string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, err := m.named(queue); err == nil {
+		return len(l.waiters)
+	}
+	return 0
+}
