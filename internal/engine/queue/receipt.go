@@ -47,8 +47,8 @@ type Receipt struct {
 // macSize is the size of a receipt's MAC in bytes.
 const macSize = 10
 
-// mac authenticates a receipt of a topic with the nonce of its epoch, which only brokers know. So nobody
-// makes a receipt of a lease that was not given to him, even if the log does not know the lease.
+// mac authenticates a receipt of a topic with the nonce of its epoch, which only brokers know. So a
+// worker cannot make a receipt of a lease that was not given, even if the log does not know the lease.
 func (r *Receipt) mac(topic, nonce record.ID) []byte {
 	h := hmac.New(sha256.New, nonce[:])
 	h.Write(topic[:])

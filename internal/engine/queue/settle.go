@@ -269,8 +269,8 @@ func (c *Core) recall(now int64, r *Receipt, q *state.Queue) *message {
 	return m
 }
 
-// recalls returns the lease of a receipt if the log knows it, or knows that the message was given to
-// nobody since; otherwise State is 0.
+// recalls returns the lease of a receipt if the log knows it, or knows that the message was not given
+// to a worker since; otherwise State is 0.
 func (c *Core) recalls(now int64, r *Receipt, q *state.Queue) state.QueueRun {
 	run := q.Of(r.Offset)
 	first := r.Delivery == 1 && r.Epoch < c.epoch && r.Offset < c.parts[r.Partition].next
@@ -293,7 +293,7 @@ func (c *Core) alter(ch *Change, m *message, run state.QueueRun) {
 // extend gives a worker more time. More than the visibility of the queue is stored before the answer,
 // and less with the next slot.
 func (c *Core) extend(m *message, now, delay int64) *Change {
-	if m.step != leased { // its time was over, and nobody has it
+	if m.step != leased { // its time was over, and no worker has it
 		c.count(m, 1)
 	}
 	m.until = now + delay

@@ -36,7 +36,7 @@ import (
 // Node is a broker on its bucket with all its components.
 type Node struct {
 	*broker.Broker
-	Queues *queue.Queues
+	Queues *queue.Queues // of the broker
 	folder   *folder
 	id       record.ID       // of the folder; zero: not used, or noted as one that has led
 	store    objstore.Store  // to close; nil if the caller owns it
@@ -205,9 +205,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {
 		return err
 	}
-	n.Queues = queue.Open(queue.Options{Broker: n.Broker, Logger: o.Logger, Metrics: o.Metrics})
-	n.seen.start(n.Broker)
-	n.registerMetrics(o.Metrics)
+	n.opened(o)
 	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o), n.openRiemann(ctx, riemann, o)); err != nil {
 		return err
 	}
@@ -223,6 +221,13 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		n.WhileLeading(n.merge)
 	}
 	return nil
+}
+
+// opened begins what the broker alone needs.
+func (n *Node) opened(o *Options) {
+	n.Queues = queue.Open(queue.Options{Broker: n.Broker, Logger: o.Logger, Metrics: o.Metrics})
+	n.seen.start(n.Broker)
+	n.registerMetrics(o.Metrics)
 }
 
 // notifyAll returns the hook that tells followers of a change.
