@@ -60,8 +60,8 @@ func (m *Queues) bury(l *live, now int64) (next int64) {
 			n, err := m.move(ctx, l, u, to, list)
 			m.mu.Lock()
 			defer m.mu.Unlock()
+			m.touch(l)
 			m.buried(l, c, p, n, err)
-			m.wake.Send()
 		})
 	}
 	return next

@@ -68,6 +68,9 @@ type live struct {
 	failures []int
 	sent     *sentIDs
 
+	dirty bool  // it must be served in the next turn
+	next  int64 // when it must be served otherwise, µs
+
 	pending int           // changes on their way to the log
 	closing chan struct{} // closed when the queue was opened again; nil: it is open
 }
@@ -194,15 +197,25 @@ func (m *Queues) turn() time.Duration {
 	}
 	now, next := m.now(), int64(math.MaxInt64)
 	for id, l := range m.live { //tidy:unordered each is served by itself
-		if _, ok := grown[id]; ok {
+		_, longer := grown[id]
+		if longer {
 			m.look(l, now, true)
 		}
-		next = min(next, m.serve(l, now))
+		if longer || l.dirty || l.next <= now {
+			l.dirty, l.next = false, m.serve(l, now)
+		}
+		next = min(next, l.next)
 	}
 	if next == math.MaxInt64 {
 		return time.Hour
 	}
 	return max(pauseMin, time.Duration(next-now)*time.Microsecond)
+}
+
+// touch lets the loop serve a queue soon.
+func (m *Queues) touch(l *live) {
+	l.dirty = true
+	m.wake.Send()
 }
 
 // serve does what is due in a queue, and returns when more is.
@@ -415,8 +428,7 @@ func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []st
 	defer m.mu.Unlock()
 	c.Saw(m.now(), p, keys)
 	if m.live[l.topic.ID] == l && l.core == c && m.ctx == ctx {
-		m.serve(l, m.now())
-		m.wake.Send()
+		m.touch(l)
 	}
 }
 
@@ -449,8 +461,8 @@ func (m *Queues) flush(l *live) {
 				m.flush(l)
 				m.notify(l)
 			}
+			m.touch(l)
 			m.settled(l)
-			m.wake.Send()
 		})
 	}
 }

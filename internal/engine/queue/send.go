@@ -324,6 +324,6 @@ func (m *Queues) stored(l *live, g *group, base int64) {
 	}
 	if g.until != 0 {
 		l.core.DueAgain(g.part, g.until)
-		m.wake.Send()
+		m.touch(l)
 	}
 }

@@ -129,18 +129,18 @@ func (m *Queues) take(ctx context.Context, r *LeaseRequest, last bool) (l *live,
 	if visibility == 0 {
 		visibility = l.core.Settings.Visibility
 	}
-	m.look(l, now, false)
+	m.look(l, now, true)
 	given, wait, err = l.core.Lease(now, r.Max, micros(visibility), r.By)
 	if limit, full := errors.AsType[*LimitError](err); full && !last && limit != nil {
 		err = nil // a settlement makes room
 	}
 	if m.flush(l); len(given) > 0 {
 		m.notify(l)
-		m.wake.Send() // its timers have changed
+		m.touch(l) // its timers have changed
 	} else if !last && err == nil {
 		w = &waiter{wake: wake.New()}
 		l.waiters = append(l.waiters, w)
-		m.wake.Send()
+		m.touch(l)
 	}
 	return l, given, wait, w, err
 }
@@ -355,9 +355,9 @@ func (m *Queues) Settle(ctx context.Context, queue, by string, list []Settlement
 	if l, err := m.named(queue); err == nil {
 		m.flush(l)
 		m.notify(l)
+		m.touch(l)
 	}
 	m.mu.Unlock()
-	m.wake.Send()
 	for i, ch := range changes {
 		if ch == nil {
 			continue

@@ -23,9 +23,9 @@ type QueueChange struct {
 	Runs []QueueRun // new states, by offset
 	// Tries are those of messages in Runs that failed. Their time is that of the slot.
 	Tries []QueueTry
-	// Sent, if not nil, is remembered for the whole queue, in partition 0.
+	// Sent, if not nil, is remembered.
 	Sent *QueueSent
-	// Schedule, if not nil, replaces the one of its name, in partition 0.
+	// Schedule, if not nil, replaces the one of its name.
 	Schedule *QueueSchedule
 }
 
@@ -49,10 +49,9 @@ type QueueTry struct {
 
 // QueueSent is the identity of a message, which is not sent again before a time.
 type QueueSent struct {
-	Hash      record.ID
-	Partition uint32
-	Offset    int64
-	Until     int64 // µs
+	Hash   record.ID
+	Offset int64
+	Until  int64 // µs
 }
 
 // QueueSchedule sends a message at times. Without a Spec it is deleted.
@@ -285,9 +284,8 @@ func (t *QueueTry) fields(c *protobuf.Codec) {
 
 func (t *QueueSent) fields(c *protobuf.Codec) {
 	c.Fixed(1, "hash", t.Hash[:])
-	protobuf.Int(c, 2, "partition", &t.Partition)
-	protobuf.Int(c, 3, "offset", &t.Offset)
-	protobuf.Int(c, 4, "until", &t.Until)
+	protobuf.Int(c, 2, "offset", &t.Offset)
+	protobuf.Int(c, 3, "until", &t.Until)
 }
 
 func (t *QueueSchedule) fields(c *protobuf.Codec) {
