@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/test/journalsim"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/mutants"
+	"github.com/sebbroker/seb/test/queuesim"
 	"github.com/sebbroker/seb/test/sim"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -60,6 +61,7 @@ func TestMutants(t *testing.T) {
 	})
 	runs := maps.Clone(sim.Mutants)
 	maps.Copy(runs, journalsim.Mutants)
+	maps.Copy(runs, queuesim.Mutants)
 	for _, k := range mutants.Kinds {
 		t.Run("none/"+k.Name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ type Kind struct {
 const (
 	logSim     = "test/sim"
 	journalSim = "test/journalsim"
+	queueSim   = "test/queuesim"
 )
 
 // Kinds are all kinds of runs.
@@ -25,6 +26,7 @@ var Kinds = []Kind{
 	{"riemann", 200, logSim},
 	{"short", 5000, logSim},
 	{"journal", 2000, journalSim},
+	{"queue", 1000, queueSim},
 }
 
 // kind returns the kind of a name, nil if there is none.

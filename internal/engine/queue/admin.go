@@ -381,7 +381,7 @@ func (m *Queues) Cancel(ctx context.Context, queue string, id ID) error {
 		})
 		m.flush(l)
 		m.mu.Unlock()
-		if err == errUnread {
+		if err == ErrUnread {
 			if err = m.know(ctx, l, id); err == nil {
 				continue
 			}

@@ -19,8 +19,8 @@ var (
 	ErrStale = errors.New("stale receipt: the message was settled, or leased again")
 	// ErrNoDeadLetter: the queue has no dead-letter queue.
 	ErrNoDeadLetter = errors.New("the queue has no dead-letter queue")
-	// errUnread: the key of the message must be read first (Know).
-	errUnread = errors.New("the message is not known yet")
+	// ErrUnread: the key of the message must be read first (Know).
+	ErrUnread = errors.New("the message is not known yet")
 	// ErrLeased: a worker has the message.
 	ErrLeased = errors.New("a worker has the message")
 	// ErrUnknownMessage: the queue has no such message, or it is done.

@@ -209,7 +209,7 @@ func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queu
 	m := c.parts[r.Partition].known[r.Offset]
 	if m == nil {
 		if keyed(&c.Settings) && c.recalls(now, r, q).State != 0 {
-			return nil, errUnread
+			return nil, ErrUnread
 		}
 		if m = c.recall(now, r, q); m == nil {
 			return nil, ErrStale
@@ -339,7 +339,7 @@ func (c *Core) Claim(now int64, id ID, q *state.Queue, ch *Change) error {
 		case run.State == state.QueueLeased && run.Until > now:
 			return ErrLeased
 		case keyed(&c.Settings):
-			return errUnread
+			return ErrUnread
 		}
 		m = &message{ID: id, step: waiting, until: run.Until, deliveries: run.Deliveries, epoch: run.Epoch, settled: true, stored: true}
 		a.known[id.Offset] = m

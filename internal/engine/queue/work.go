@@ -389,7 +389,7 @@ func (m *Queues) countSettled(do Do) {
 func (m *Queues) settle(ctx context.Context, queue, by string, s *Settlement) (*Change, error) {
 	for {
 		l, r, ch, err := m.settleKnown(ctx, queue, by, s)
-		if err != errUnread {
+		if err != ErrUnread {
 			return ch, err
 		}
 		if err := m.know(ctx, l, r.ID); err != nil {

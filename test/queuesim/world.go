@@ -1,26 +1,23 @@
-package queue
+// Package queuesim simulates queues: workers, clocks and leaders that end at any moment, with the core of
+// package queue and the fold of its records in package state. It checks that each message is done by the
+// word of a worker or is one dead letter, that an answered settlement stays, that leases exclude each other,
+// and that the messages of a key keep their order.
+package queuesim
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"testing"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/record"
-)
-
-var (
-	seeds = flag.Uint64("seeds", 100, "worlds of TestModel")
-	first = flag.Uint64("seed", 0, "first world of TestModel")
 )
 
 // world is a queue, its workers and its log, with leaders that end at any moment. Slots of the log are in
 // flight until they are committed, in order; a takeover commits some of them, and the others are lost.
 type world struct {
-	t    testing.TB
 	seed uint64
 	r    *rand.Rand
 	set  state.QueueSettings
@@ -28,13 +25,13 @@ type world struct {
 	log   *state.State // committed
 	now   int64
 	epoch uint32
-	core  *Core
+	core  *queue.Core
 	next  []int64 // end of each partition, with what is in flight
 	slots []*slot
 
 	messages [][]*told // by partition
 	given    []worker
-	dead     map[ID]int // committed copies
+	dead     map[queue.ID]int // committed copies
 	burying  []bool
 	lost     int // leases that a takeover may have lost
 }
@@ -45,13 +42,13 @@ type told struct {
 	finished bool  // a worker has said that it is done
 	stored   bool  // and was answered
 	over     bool  // it was cancelled, or purged
-	until    int64 // end of the newest stored lease, unless that was settled
+	until    int64 // no other worker has it before
 	leases   int
 }
 
 type worker struct {
-	Given
-	r Receipt
+	queue.Given
+	r queue.Receipt
 }
 
 // slot is in flight.
@@ -65,11 +62,11 @@ type slot struct {
 
 const topicByte = 7
 
-func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), now: 1_000_000, dead: map[ID]int{}}
+func newWorld(seed uint64) *world {
+	w := &world{seed: seed, r: rand.New(rand.NewPCG(seed, 2)), now: 1_000_000, dead: map[queue.ID]int{}}
 	_, set, err := state.CheckQueueSettings(map[string]string{"dead-letter": "d", "visibility": "30s", "max-deliveries": fmt.Sprint(2 + w.r.IntN(4)), "backoff": "1s,5s"})
 	if err != nil {
-		t.Fatal(err)
+		panic(err) // constants
 	}
 	w.set = set
 	switch w.r.IntN(4) {
@@ -96,9 +93,12 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
+// violation is the panic of fail.
+type violation struct{ error }
+
+// fail ends the run: an invariant is broken.
 func (w *world) fail(format string, args ...any) {
-	w.t.Helper()
-	w.t.Fatalf("seed %d, epoch %d, at %d: %s", w.seed, w.epoch, w.now, fmt.Sprintf(format, args...))
+	panic(violation{fmt.Errorf("seed %d, epoch %d, at %d: %w", w.seed, w.epoch, w.now, fmt.Errorf(format, args...))})
 }
 
 func (w *world) seal() {
@@ -144,8 +144,22 @@ func (w *world) apply(s *slot) {
 	if err := l.Apply(&h, s.records, s.index); err != nil {
 		w.fail("%v", err)
 	}
+	for i := range s.records {
+		if r := &s.records[i]; r.Queue != nil {
+			w.note(r)
+		}
+	}
 	if s.always != nil {
 		s.always()
+	}
+}
+
+// note notes what a committed record says.
+func (w *world) note(r *state.Record) {
+	for _, run := range r.Queue.Runs {
+		for at := run.Base; at < run.End() && at < int64(len(w.messages[r.Partition])); at++ {
+			w.messages[r.Partition][at].until = run.Until
+		}
 	}
 }
 
@@ -155,7 +169,7 @@ func (w *world) partition(p int) *state.Partition {
 
 // lead begins an epoch.
 func (w *world) lead() {
-	w.core = NewCore(w.set, w.epoch, len(w.messages), w.r.Float64)
+	w.core = queue.NewCore(w.set, w.epoch, len(w.messages), w.r.Float64)
 	for p := range w.messages {
 		w.core.Extended(uint32(p), w.partition(p).Next)
 	}
@@ -189,7 +203,7 @@ func (w *world) takeover() {
 // freeze makes a slot of the open changes and the leases that no record has.
 func (w *world) freeze(also ...state.Record) *slot {
 	s := &slot{}
-	var taken []*Change
+	var taken []*queue.Change
 	for p := range w.messages {
 		if q := w.core.Riders(uint32(p)); q != nil {
 			s.records = append(s.records, w.update(p, q))
@@ -244,11 +258,11 @@ func (w *world) look() {
 		if !w.core.Wants(w.now, uint32(p)) {
 			continue
 		}
-		var keys []Key
+		var keys []queue.Key
 		seek := w.core.Look(w.now, uint32(p), part.QueueOf(), part.Start, part.Next)
 		for _, run := range seek {
 			for at := run.Base; at < run.End(); at++ {
-				keys = append(keys, Key{at, w.messages[p][at].key, run})
+				keys = append(keys, queue.Key{Offset: at, Hash: w.messages[p][at].key, Run: run})
 			}
 		}
 		if len(seek) > 0 {
@@ -271,46 +285,27 @@ func (w *world) lease() {
 		for _, g := range given {
 			m := w.messages[g.Partition][g.Offset]
 			m.leases++
-			w.given = append(w.given, worker{g, Receipt{g.ID, g.Deliveries, epoch}})
+			w.given = append(w.given, worker{g, queue.Receipt{ID: g.ID, Delivery: g.Deliveries, Epoch: epoch}})
 		}
 	}
 	if len(wait) == 0 {
 		give()
 		return
 	}
-	for _, ch := range wait {
-		if ch.taken {
-			w.fail("a lease waits for a change that is taken")
-		}
-	}
 	s := w.freeze()
 	then := s.then
 	s.then = func(ok bool) { then(ok); give() }
-	for _, g := range given {
-		s.always = chain(s.always, func() { w.messages[g.Partition][g.Offset].until = g.Until })
-	}
-}
-
-func chain(a, b func()) func() {
-	return func() {
-		if a != nil {
-			a()
-		}
-		b()
-	}
 }
 
 // check checks that a message may be given.
-func (w *world) check(g Given) {
+func (w *world) check(g queue.Given) {
 	m := w.messages[g.Partition][g.Offset]
 	run := w.partition(int(g.Partition)).QueueOf().Of(g.Offset)
 	switch {
 	case m.stored || m.over || run.State == state.QueueDone:
 		w.fail("message %v is given, but it is done", g.ID)
-	case run.State == state.QueueLeased && run.Until > w.now && m.until > w.now:
-		w.fail("message %v is given, but it is leased until %d", g.ID, run.Until)
-	case run.State == state.QueueWaiting && run.Until > w.now:
-		w.fail("message %v is given before its time %d", g.ID, run.Until)
+	case m.until > w.now:
+		w.fail("message %v is given before its time %d", g.ID, m.until)
 	case m.leases >= w.set.MaxDeliveries+w.lost:
 		w.fail("message %v is given %d times, and %d leaders have ended", g.ID, m.leases+1, w.lost)
 	case w.set.KeyMode == state.KeyOrder && m.key != 0:
@@ -328,51 +323,44 @@ func (w *world) settle() {
 	}
 	i := w.r.IntN(len(w.given))
 	g := w.given[i]
-	v := Verdict{Do: Finish, Delay: -1, Reason: "because"}
+	v := queue.Verdict{Do: queue.Finish, Delay: -1, Reason: "because"}
 	switch w.r.IntN(6) {
 	case 0:
-		v.Do = Retry
+		v.Do = queue.Retry
 	case 1:
-		v.Do, v.Delay = Retry, w.r.Int64N(3_000_000)
+		v.Do, v.Delay = queue.Retry, w.r.Int64N(3_000_000)
 	case 2:
-		v.Do = Kill
+		v.Do = queue.Kill
 	case 3:
-		v.Do, v.Delay = Extend, w.r.Int64N(60_000_000)
+		v.Do, v.Delay = queue.Extend, max(0, g.Until-w.now)+w.r.Int64N(60_000_000) // longer, as the check of until needs
+		w.given[i].Until = w.now + v.Delay
 	}
 	part := w.partition(int(g.Partition))
 	w.core.Extended(g.Partition, part.Next)
 	m := w.messages[g.Partition][g.Offset]
 	ch, err := w.core.Settle(w.now, &g.r, v, "worker", part.QueueOf())
-	if err == errUnread {
+	if err == queue.ErrUnread {
 		w.core.Know(w.now, g.ID, m.key, part.QueueOf())
 		ch, err = w.core.Settle(w.now, &g.r, v, "worker", part.QueueOf())
 	}
-	if v.Do != Extend {
+	if v.Do != queue.Extend {
 		w.given = slices.Delete(w.given, i, i+1)
 	}
 	if err != nil {
-		if err != ErrStale {
+		if err != queue.ErrStale {
 			w.fail("settle: %v", err)
 		}
 		return
 	}
-	switch v.Do {
-	case Finish:
-		m.finished = true
-	case Extend:
-		m.leases-- // the same lease
-		m.leases++
-		if m.until = 0; ch == nil {
-			return
-		}
+	m.finished = m.finished || v.Do == queue.Finish
+	if ch == nil {
+		m.stored = m.stored || v.Do == queue.Finish
+		return
 	}
-	if ch == w.core.Open(g.Partition) && ch != nil {
+	if ch == w.core.Open(g.Partition) {
 		s := w.freeze()
-		s.always = func() { m.until = 0 }
-		if v.Do == Finish {
-			then := s.then
-			s.then = func(ok bool) { then(ok); m.stored = true }
-		}
+		then := s.then
+		s.then = func(ok bool) { then(ok); m.stored = m.stored || v.Do == queue.Finish }
 	}
 }
 
@@ -384,7 +372,7 @@ func (w *world) bury() {
 			continue
 		}
 		q := &state.QueueChange{}
-		slices.SortFunc(list, func(a, b Dead) int { return int(a.Offset - b.Offset) })
+		slices.SortFunc(list, func(a, b queue.Dead) int { return int(a.Offset - b.Offset) })
 		for _, d := range list {
 			q.Runs = append(q.Runs, state.QueueRun{Base: d.Offset, Span: 1, State: state.QueueDone})
 		}
@@ -415,10 +403,10 @@ func (w *world) cancel() {
 	at := w.r.Int64N(w.partition(p).Next)
 	w.core.Extended(uint32(p), w.partition(p).Next)
 	m := w.messages[p][at]
-	_, err := w.core.Cancel(w.now, ID{uint32(p), at}, w.partition(p).QueueOf())
-	if err == errUnread {
-		w.core.Know(w.now, ID{uint32(p), at}, m.key, w.partition(p).QueueOf())
-		_, err = w.core.Cancel(w.now, ID{uint32(p), at}, w.partition(p).QueueOf())
+	_, err := w.core.Cancel(w.now, queue.ID{Partition: uint32(p), Offset: at}, w.partition(p).QueueOf())
+	if err == queue.ErrUnread {
+		w.core.Know(w.now, queue.ID{Partition: uint32(p), Offset: at}, m.key, w.partition(p).QueueOf())
+		_, err = w.core.Cancel(w.now, queue.ID{Partition: uint32(p), Offset: at}, w.partition(p).QueueOf())
 	}
 	if err != nil {
 		return
@@ -479,11 +467,6 @@ func (w *world) finish() {
 		}
 		w.core.Tick(w.now)
 	}
-	for p := range w.messages {
-		q := w.partition(p).QueueOf()
-		a := &w.core.parts[p]
-		w.t.Logf("partition %d: done up to %d of %d, run %+v; %+v; cursor %d, end %d, due at %d, sought %v, %d known, settings %+v", p, q.Done, w.partition(p).Next, q.Of(q.Done), a.known[q.Done], a.cursor, a.next, a.due, a.sought, len(a.known), w.set)
-	}
 	w.fail("messages are left: %+v, next at %d", w.core.Counts(), w.core.Next())
 }
 
@@ -492,25 +475,33 @@ func (w *world) result() {
 	for p := range w.messages {
 		for at := range w.messages[p] {
 			m := w.messages[p][at]
-			if n := w.dead[ID{uint32(p), int64(at)}]; !m.finished && !m.over && n == 0 {
+			if n := w.dead[queue.ID{Partition: uint32(p), Offset: int64(at)}]; !m.finished && !m.over && n == 0 {
 				w.fail("message %d-%d is done without a word", p, at)
 			} else if m.stored && n > 0 {
 				w.fail("message %d-%d is done, and dead", p, at)
 			}
 		}
 	}
-	if n := w.core.Counts(); n != (Counts{}) {
+	if n := w.core.Counts(); n != (queue.Counts{}) {
 		w.fail("counts of an empty queue: %+v", n)
 	}
 }
 
-// TestModel runs queues with workers, clocks and takeovers at random.
-func TestModel(t *testing.T) {
-	for seed := *first; seed < *first+*seeds; seed++ {
-		w := newWorld(t, seed)
-		for range 600 {
-			w.step()
+// Run runs the world of a seed, and returns the violated invariant.
+func Run(seed uint64) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			v, ok := r.(violation)
+			if !ok {
+				panic(r)
+			}
+			err = v.error
 		}
-		w.finish()
+	}()
+	w := newWorld(seed)
+	for range 600 {
+		w.step()
 	}
+	w.finish()
+	return nil
 }
