@@ -1,0 +1,152 @@
+package queuesim
+
+import (
+	"slices"
+
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/queue"
+)
+
+func (w *world) lease() {
+	w.look()
+	given, wait, err := w.core.Lease(w.now, 1+w.r.IntN(6), 30e6, "worker")
+	if err != nil {
+		w.fail("%v", err)
+	}
+	for _, g := range given {
+		w.check(g)
+	}
+	epoch := w.epoch
+	give := func() {
+		for _, g := range given {
+			m := w.messages[g.Partition][g.Offset]
+			m.leases++
+			w.given = append(w.given, worker{g, queue.Receipt{ID: g.ID, Delivery: g.Deliveries, Epoch: epoch}})
+		}
+	}
+	if len(wait) == 0 {
+		give()
+		return
+	}
+	s := w.freeze()
+	then := s.then
+	s.then = func(ok bool) { then(ok); give() }
+}
+
+// check checks that a message may be given.
+func (w *world) check(g queue.Given) {
+	m := w.messages[g.Partition][g.Offset]
+	run := w.partition(int(g.Partition)).QueueOf().Of(g.Offset)
+	switch {
+	case m.stored || m.over || run.State == state.QueueDone:
+		w.fail("message %v is given, but it is done", g.ID)
+	case m.until > w.now:
+		w.fail("message %v is given before its time %d", g.ID, m.until)
+	case m.leases >= w.set.MaxDeliveries+w.lost:
+		w.fail("message %v is given %d times, and %d leaders have ended", g.ID, m.leases+1, w.lost)
+	case w.set.KeyMode == state.KeyOrder && m.key != 0:
+		for at := range g.Offset {
+			if older := w.messages[g.Partition][at]; older.key == m.key && w.partition(int(g.Partition)).QueueOf().Of(at).State != state.QueueDone {
+				w.fail("message %v is given before %d, which has its key", g.ID, at)
+			}
+		}
+	}
+}
+
+func (w *world) settle() {
+	if len(w.given) == 0 {
+		return
+	}
+	i := w.r.IntN(len(w.given))
+	g := w.given[i]
+	v := queue.Verdict{Do: queue.Finish, Delay: -1, Reason: "because"}
+	switch w.r.IntN(6) {
+	case 0:
+		v.Do = queue.Retry
+	case 1:
+		v.Do, v.Delay = queue.Retry, w.r.Int64N(3_000_000)
+	case 2:
+		v.Do = queue.Kill
+	case 3:
+		v.Do, v.Delay = queue.Extend, max(0, g.Until-w.now)+w.r.Int64N(60_000_000) // longer, as the check of until needs
+		w.given[i].Until = w.now + v.Delay
+	}
+	part := w.partition(int(g.Partition))
+	w.core.Extended(g.Partition, part.Next)
+	m := w.messages[g.Partition][g.Offset]
+	ch, err := w.core.Settle(w.now, &g.r, v, "worker", part.QueueOf())
+	if err == queue.ErrUnread {
+		w.core.Know(w.now, g.ID, m.key, part.QueueOf())
+		ch, err = w.core.Settle(w.now, &g.r, v, "worker", part.QueueOf())
+	}
+	if v.Do != queue.Extend {
+		w.given = slices.Delete(w.given, i, i+1)
+	}
+	if err != nil {
+		if err != queue.ErrStale {
+			w.fail("settle: %v", err)
+		}
+		return
+	}
+	m.finished = m.finished || v.Do == queue.Finish
+	if ch == nil {
+		m.stored = m.stored || v.Do == queue.Finish
+		return
+	}
+	if ch == w.core.Open(g.Partition) {
+		s := w.freeze()
+		then := s.then
+		s.then = func(ok bool) { then(ok); m.stored = m.stored || v.Do == queue.Finish }
+	}
+}
+
+// bury moves dying messages of a partition.
+func (w *world) bury() {
+	for p := range w.messages {
+		list := w.core.Dying(uint32(p), 3)
+		if len(list) == 0 || w.burying[p] {
+			continue
+		}
+		q := &state.QueueChange{}
+		slices.SortFunc(list, func(a, b queue.Dead) int { return int(a.Offset - b.Offset) })
+		for _, d := range list {
+			q.Runs = append(q.Runs, state.QueueRun{Base: d.Offset, Span: 1, State: state.QueueDone})
+		}
+		c, n := w.core, len(list)
+		w.burying[p] = true
+		w.slot(&slot{
+			records: []state.Record{w.update(p, q)},
+			then: func(bool) {
+				c.Buried(uint32(p), n)
+				w.burying[p] = false
+			},
+			always: func() {
+				for _, d := range list {
+					if w.dead[d.ID]++; w.dead[d.ID] > 1 {
+						w.fail("message %v is dead twice", d.ID)
+					}
+				}
+			},
+		})
+	}
+}
+
+func (w *world) cancel() {
+	p := w.r.IntN(len(w.messages))
+	if w.partition(p).Next == 0 {
+		return
+	}
+	at := w.r.Int64N(w.partition(p).Next)
+	w.core.Extended(uint32(p), w.partition(p).Next)
+	m := w.messages[p][at]
+	_, err := w.core.Cancel(w.now, queue.ID{Partition: uint32(p), Offset: at}, w.partition(p).QueueOf())
+	if err == queue.ErrUnread {
+		w.core.Know(w.now, queue.ID{Partition: uint32(p), Offset: at}, m.key, w.partition(p).QueueOf())
+		_, err = w.core.Cancel(w.now, queue.ID{Partition: uint32(p), Offset: at}, w.partition(p).QueueOf())
+	}
+	if err != nil {
+		return
+	}
+	s := w.freeze()
+	s.always = func() { m.over = true }
+}
