@@ -40,8 +40,8 @@
 // LIMIT is the --memory-limit; rows without one have 256 MiB. Each row starts a new broker on a new
 // bucket. CPU, memory and state are those of the broker, and independent of other work on the
 // machine; times of acknowledgements are not. All rows of two programs take about an hour and a half,
-// those of triggers as long again, and those of history, slots, compaction and requests an hour. A refused reader tries again after a second. Arguments after
-// -- go to seb serve.
+// those of triggers as long again, and those of history, slots, compaction and requests an hour. A
+// refused reader tries again after a second. Arguments after -- go to seb serve.
 package main
 
 import (
