@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -13,11 +14,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// dedupMax bounds the dedup IDs of a queue, DedupBytes the length of one.
-const (
-	dedupMax   = 200_000
-	DedupBytes = 256
-)
+// DedupBytes bounds the length of a dedup ID.
+const DedupBytes = 256
 
 // Message is a message to send.
 type Message struct {
@@ -36,45 +34,59 @@ type Sent struct {
 	Err       error
 }
 
-// sentIDs are the messages of a queue that must not be sent again.
+// sentIDs finds the messages of a queue that must not be sent again. The state has them; here is only
+// where, because there may be many.
 type sentIDs struct {
-	by    map[record.ID]*sentID
-	order []record.ID // by time
+	at    map[uint64]place // of those that are stored, by the beginning of their hash
+	swept int              // size of at after the last sweep
+	under map[record.ID]*sending
 }
 
-type sentID struct {
-	id    ID
-	until int64         // µs
-	done  chan struct{} // nil: stored; closed: stored, or removed
+// place is a message: its offset, and its partition in the low bits.
+type place int64
+
+const placeBits = 8
+
+func placeOf(id ID) place { return place(id.Offset<<placeBits | int64(id.Partition)) }
+
+func (p place) id() ID {
+	return ID{Partition: uint32(p & (1<<placeBits - 1)), Offset: int64(p >> placeBits)}
 }
+
+// sending is a message with a dedup ID on its way to the log.
+type sending struct {
+	done  chan struct{} // closed when it is stored, or will not be
+	until int64         // µs
+}
+
+func short(hash record.ID) uint64 { return binary.BigEndian.Uint64(hash[:]) }
 
 // sentOf returns the messages that the log remembers.
 func (m *Queues) sentOf(l *live) *sentIDs {
-	s := &sentIDs{by: map[record.ID]*sentID{}}
-	for p := range l.topic.Partitions {
-		m.b.ReadQueue(l.topic.ID, uint32(p), func(q *state.Queue, _ *state.Partition) {
+	s := &sentIDs{at: map[uint64]place{}, under: map[record.ID]*sending{}}
+	for p := range uint32(l.topic.Partitions) {
+		m.b.ReadQueue(l.topic.ID, p, func(q *state.Queue, _ *state.Partition) {
 			for i := range q.Sent {
-				x := &q.Sent[i]
-				s.by[x.Hash] = &sentID{id: ID{uint32(p), x.Offset}, until: x.Until}
-				s.order = append(s.order, x.Hash)
+				s.at[short(q.Sent[i].Hash)] = placeOf(ID{p, q.Sent[i].Offset})
 			}
 		})
 	}
+	s.swept = len(s.at)
 	return s
 }
 
-// expire forgets what is over.
-func (s *sentIDs) expire(now int64) {
-	for len(s.order) > 0 {
-		x := s.by[s.order[0]]
-		if x != nil && (x.until > now || x.done != nil) {
-			return
-		}
-		if x != nil {
-			delete(s.by, s.order[0])
-		}
-		s.order = s.order[1:]
+// find returns the stored message with a dedup ID, if that still counts.
+func (m *Queues) find(l *live, hash record.ID, now int64) (id ID, found bool) {
+	p, ok := l.sent.at[short(hash)]
+	if !ok {
+		return id, false
 	}
+	id = p.id()
+	m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, _ *state.Partition) {
+		x := q.SentAt(id.Offset)
+		found = x != nil && x.Hash == hash && x.Until > now
+	})
+	return id, found
 }
 
 // group is messages that are appended together.
@@ -86,8 +98,8 @@ type group struct {
 	hash   record.ID
 	ticket *log.Ticket
 	plain  *broker.Ticket
-	sent   *sentID
-	same   *group // an earlier one of the request, with its dedup ID
+	under  *sending // with a hash, unless another message has it
+	same   *group   // an earlier one of the request, with its dedup ID
 }
 
 // Send sends messages, and waits until they are stored. Each has its own result. The error is that of the
@@ -129,8 +141,8 @@ func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent
 
 // full returns the error of a message that the state of queues must remember, or nil.
 func (m *Queues) full() error {
-	if held, most := m.b.StateMemory(); most > 0 && held.Queues > most/2 {
-		return &FullError{Held: held.Queues, Max: most / 2}
+	if held, most := m.b.StateMemory(); most > 0 && held.Queues > most/4*3 {
+		return &FullError{Held: held.Queues, Max: most / 4 * 3}
 	}
 	return nil
 }
@@ -208,14 +220,14 @@ func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.Queue
 		m.unsent(l, g)
 	}
 	if !g.hash.IsZero() {
-		known, err := m.remember(ctx, l, s, g)
+		id, known, err := m.remember(ctx, l, s, g)
 		switch {
 		case err != nil:
 			fail(err)
 			return
-		case known != nil:
+		case known:
 			m.met.duplicates.Inc()
-			results[g.first] = Sent{ID: known.id, Duplicate: true}
+			results[g.first] = Sent{ID: id, Duplicate: true}
 			return
 		}
 	}
@@ -233,57 +245,47 @@ func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.Queue
 	if g.until != 0 {
 		u.Change.Runs = []state.QueueRun{{Span: sum.Span, State: state.QueueWaiting, Until: g.until}}
 	}
-	if g.sent != nil {
-		u.Change.Sent = &state.QueueSent{Hash: g.hash, Until: g.sent.until}
+	if g.under != nil {
+		u.Change.Sent = &state.QueueSent{Hash: g.hash, Until: g.under.until}
 	}
 	if g.ticket, err = m.b.UpdateQueueWith(ctx, u, &a); err != nil {
 		fail(err)
 	}
 }
 
-// remember notes a dedup ID. It returns what is known of it.
-func (m *Queues) remember(ctx context.Context, l *live, s *state.QueueSettings, g *group) (known *sentID, err error) {
+// remember notes a dedup ID, unless a message has it.
+func (m *Queues) remember(ctx context.Context, l *live, s *state.QueueSettings, g *group) (id ID, known bool, err error) {
 	for {
 		m.mu.Lock()
 		now := m.now()
-		l.sent.expire(now)
-		x := l.sent.by[g.hash]
-		switch {
-		case x != nil && x.done == nil && x.until > now:
-			m.mu.Unlock()
-			return x, nil
-		case x != nil && x.done != nil:
-			m.mu.Unlock()
-			select {
-			case <-x.done: // look again
-				continue
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+		under := l.sent.under[g.hash]
+		if under == nil {
+			if id, known = m.find(l, g.hash, now); !known {
+				g.under = &sending{done: make(chan struct{}), until: now + micros(s.DedupWindow)}
+				l.sent.under[g.hash] = g.under
 			}
-		case len(l.sent.by) >= dedupMax:
 			m.mu.Unlock()
-			return nil, &LimitError{Setting: "number of dedup IDs", Max: dedupMax}
+			return id, known, nil
 		}
-		g.sent = &sentID{until: now + micros(s.DedupWindow), done: make(chan struct{})}
-		l.sent.by[g.hash] = g.sent
-		l.sent.order = append(l.sent.order, g.hash)
 		m.mu.Unlock()
-		return nil, nil
+		select {
+		case <-under.done: // look again
+		case <-ctx.Done():
+			return id, false, context.Cause(ctx)
+		}
 	}
 }
 
 // unsent forgets the dedup ID of a group that was not stored.
 func (m *Queues) unsent(l *live, g *group) {
-	if g.sent == nil {
+	if g.under == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.sent.by[g.hash] == g.sent {
-		delete(l.sent.by, g.hash)
-	}
-	close(g.sent.done)
-	g.sent = nil
+	delete(l.sent.under, g.hash)
+	close(g.under.done)
+	g.under = nil
 }
 
 // sent waits for the result of a group.
@@ -317,10 +319,14 @@ func (m *Queues) stored(l *live, g *group, base int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.sent != nil {
-		g.sent.id = ID{g.part, base}
-		close(g.sent.done)
-		g.sent.done = nil
+	if g.under != nil {
+		delete(l.sent.under, g.hash)
+		close(g.under.done)
+		if l.sent.at[short(g.hash)] = placeOf(ID{g.part, base}); len(l.sent.at) > 2*l.sent.swept+1024 {
+			under := l.sent.under
+			l.sent = m.sentOf(l) // without those that are forgotten
+			l.sent.under = under
+		}
 	}
 	if g.until != 0 {
 		l.core.DueAgain(g.part, g.until)

@@ -17,7 +17,7 @@ const (
 	startMemory     = 32 // per epoch start and mark of a partition
 	packMemory      = 160
 	queueMemory     = 256 // per partition of a queue with changes
-	queueSentMemory = 48
+	queueSentMemory = 40
 	queueTryMemory  = 64
 )
 

@@ -96,6 +96,15 @@ func (q *Queue) TriesOf(offset int64) []QueueTry {
 	return q.Tries[q.tryFrom(offset):q.tryFrom(offset+1)]
 }
 
+// SentAt returns what is remembered of the message with an offset, or nil.
+func (q *Queue) SentAt(offset int64) *QueueSent {
+	i, found := slices.BinarySearchFunc(q.Sent, offset, func(s QueueSent, offset int64) int { return cmp.Compare(s.Offset, offset) })
+	if !found {
+		return nil
+	}
+	return &q.Sent[i]
+}
+
 // DoneAt returns the offset below which all messages were done at a time, as far as it is known.
 func (q *Queue) DoneAt(time int64) (offset int64) {
 	for i := range q.Marks {
