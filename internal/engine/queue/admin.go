@@ -375,7 +375,7 @@ func (m *Queues) Cancel(ctx context.Context, queue string, id ID) error {
 		}
 		var ch *Change
 		err = ErrUnknownMessage
-		m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, p *state.Partition) {
+		m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, p *state.Partition) {
 			l.core.Extended(id.Partition, p.Next)
 			ch, err = l.core.Cancel(m.now(), id, q)
 		})
@@ -409,7 +409,7 @@ func (m *Queues) Purge(ctx context.Context, queue string) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	topic, epoch := l.topic, m.epoch
+	topic, epoch := l.ref(), m.epoch
 	m.mu.Unlock()
 	for p := range topic.Partitions {
 		u := &broker.QueueUpdate{Epoch: epoch, Topic: topic.ID, Partition: uint32(p), Change: &state.QueueChange{}}

@@ -83,8 +83,8 @@ func (m *Queues) buried(l *live, c *Core, p, n int, err error) {
 		return
 	}
 	m.met.failed.Inc()
-	m.lines.Warn(m.log, l.topic.Name, "messages cannot be moved to the dead-letter queue; trying again",
-		"queue", l.topic.Name, "dead_letter", c.Settings.DeadLetter, "err", err)
+	m.lines.Warn(m.log, l.ref().Name, "messages cannot be moved to the dead-letter queue; trying again",
+		"queue", l.ref().Name, "dead_letter", c.Settings.DeadLetter, "err", err)
 	l.buryAt[p] = m.now() + micros(time.Second<<min(l.failures[p], buryPauses))
 	l.failures[p]++
 }
@@ -103,7 +103,7 @@ func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to st
 	bytes := 0
 	u.Change = &state.QueueChange{}
 	for _, d := range list {
-		r, err := m.readOne(ctx, &l.topic, d.ID)
+		r, err := m.readOne(ctx, l.ref(), d.ID)
 		if err != nil {
 			return 0, err
 		}
@@ -126,7 +126,7 @@ func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to st
 // letter makes a dead letter of a message.
 func (m *Queues) letter(l *live, d *Dead, r *record.Record) {
 	var tries []Try
-	m.b.ReadQueue(l.topic.ID, d.Partition, func(q *state.Queue, _ *state.Partition) {
+	m.b.ReadQueue(l.ref().ID, d.Partition, func(q *state.Queue, _ *state.Partition) {
 		for _, t := range q.TriesOf(d.Offset) {
 			tries = append(tries, Try{time.UnixMicro(t.Time).UTC(), t.By, t.Reason})
 		}
@@ -135,7 +135,7 @@ func (m *Queues) letter(l *live, d *Dead, r *record.Record) {
 	text, _ := json.Marshal(tries) // times and strings: cannot fail
 	r.Headers = slices.DeleteFunc(r.Headers, func(h record.Header) bool { return h.Key == HeaderExpire })
 	for _, h := range []record.Header{
-		{Key: HeaderQueue, Value: []byte(l.topic.Name)},
+		{Key: HeaderQueue, Value: []byte(l.ref().Name)},
 		{Key: HeaderMessage, Value: []byte(d.ID.String())},
 		{Key: HeaderDeliveries, Value: strconv.AppendUint(nil, uint64(d.Deliveries), 10)},
 		{Key: HeaderReason, Value: []byte(d.Reason)},

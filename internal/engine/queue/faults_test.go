@@ -32,7 +32,6 @@ func (c *counted) Put(ctx context.Context, key string, body objstore.Body) error
 	return c.Store.Put(ctx, key, body)
 }
 
-
 func (c *counted) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	c.others.Add(1)
 	return c.Store.Get(ctx, key, r)

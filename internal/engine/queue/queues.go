@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -58,7 +59,7 @@ type Queues struct {
 
 // live is a queue while this broker leads.
 type live struct {
-	topic    broker.TopicRef
+	topic    atomic.Pointer[broker.TopicRef]
 	text     string // of the setting queue
 	core     *Core
 	waiters  []*waiter
@@ -74,6 +75,9 @@ type live struct {
 	pending int           // changes on their way to the log
 	closing chan struct{} // closed when the queue was opened again; nil: it is open
 }
+
+// ref returns the queue's topic.
+func (l *live) ref() *broker.TopicRef { return l.topic.Load() }
 
 // waiter is a worker that waits for a message.
 type waiter struct{ wake wake.Signal }
@@ -124,7 +128,7 @@ func (m *Queues) Riders() (ops []core.Op) {
 }
 
 func (m *Queues) update(l *live, p uint32) *broker.QueueUpdate {
-	return &broker.QueueUpdate{Epoch: m.epoch, Topic: l.topic.ID, Partition: p}
+	return &broker.QueueUpdate{Epoch: m.epoch, Topic: l.ref().ID, Partition: p}
 }
 
 // now is the log's time, µs.
@@ -246,7 +250,7 @@ func (m *Queues) refresh() {
 			m.open(r)
 			continue
 		}
-		l.topic = *r
+		l.topic.Store(r)
 		m.grow(l)
 		if text := r.Settings[state.QueueSetting]; text != l.text {
 			l.text = text
@@ -264,7 +268,8 @@ func (m *Queues) refresh() {
 
 // open makes a queue live.
 func (m *Queues) open(r *broker.TopicRef) *live {
-	l := &live{topic: *r, text: r.Settings[state.QueueSetting]}
+	l := &live{text: r.Settings[state.QueueSetting]}
+	l.topic.Store(r)
 	l.core = NewCore(*state.Resolve(r.Settings).Queue, m.epoch, r.Partitions, rand.Float64)
 	m.grow(l)
 	m.live[r.ID] = l
@@ -277,8 +282,8 @@ func (m *Queues) open(r *broker.TopicRef) *live {
 }
 
 func (m *Queues) grow(l *live) {
-	l.core.Grow(l.topic.Partitions)
-	for len(l.proposed) < l.topic.Partitions {
+	l.core.Grow(l.ref().Partitions)
+	for len(l.proposed) < l.ref().Partitions {
 		l.proposed, l.burying = append(l.proposed, nil), append(l.burying, false)
 		l.buryAt, l.failures = append(l.buryAt, 0), append(l.failures, 0)
 	}
@@ -316,11 +321,11 @@ func (m *Queues) settled(l *live) {
 	if l.pending--; l.pending > 0 || l.closing == nil {
 		return
 	}
-	if m.live[l.topic.ID] != l {
+	if m.live[l.ref().ID] != l {
 		return // end has closed it
 	}
 	m.drop(l)
-	if r, ok := m.b.TopicOf(l.topic.ID); ok {
+	if r, ok := m.b.TopicOf(l.ref().ID); ok {
 		m.open(&r)
 	}
 }
@@ -354,9 +359,9 @@ func (m *Queues) lock(ctx context.Context, name string) (*live, error) {
 
 // drop forgets a queue. Its workers that wait look again.
 func (m *Queues) drop(l *live) {
-	delete(m.live, l.topic.ID)
+	delete(m.live, l.ref().ID)
 	m.hook.mu.Lock()
-	delete(m.hook.watch, l.topic.ID)
+	delete(m.hook.watch, l.ref().ID)
 	m.hook.mu.Unlock()
 	for _, w := range l.waiters {
 		w.wake.Send()
@@ -393,7 +398,7 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 			continue
 		}
 		var seek []state.QueueRun
-		m.b.ReadQueue(l.topic.ID, p, func(q *state.Queue, at *state.Partition) {
+		m.b.ReadQueue(l.ref().ID, p, func(q *state.Queue, at *state.Partition) {
 			if l.core.Extended(p, at.Next); l.core.Wants(now, p) {
 				seek = l.core.Look(now, p, q, at.Start, at.Next)
 			}
@@ -409,14 +414,14 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []state.QueueRun) {
 	var keys []Key
 	for _, run := range runs {
-		err := m.b.EachRecord(ctx, &l.topic, int32(p), run.Base, run.End(), func(r *record.Record) bool {
+		err := m.b.EachRecord(ctx, l.ref(), int32(p), run.Base, run.End(), func(r *record.Record) bool {
 			if r.Offset >= run.Base {
 				keys = append(keys, Key{r.Offset, hashOf(r.Key), run})
 			}
 			return true
 		})
 		if err != nil {
-			m.lines.Warn(m.log, l.topic.Name, "reading the keys of a queue failed; trying again", "queue", l.topic.Name, "err", err)
+			m.lines.Warn(m.log, l.ref().Name, "reading the keys of a queue failed; trying again", "queue", l.ref().Name, "err", err)
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -427,7 +432,7 @@ func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []st
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.Saw(m.now(), p, keys)
-	if m.live[l.topic.ID] == l && l.core == c && m.ctx == ctx {
+	if m.live[l.ref().ID] == l && l.core == c && m.ctx == ctx {
 		m.touch(l)
 	}
 }
@@ -456,7 +461,7 @@ func (m *Queues) flush(l *live) {
 				c.Take(ch)
 			}
 			c.Done(ch, m.now(), err)
-			if m.live[l.topic.ID] == l && l.core == c {
+			if m.live[l.ref().ID] == l && l.core == c {
 				m.look(l, m.now(), false)
 				m.flush(l)
 				m.notify(l)

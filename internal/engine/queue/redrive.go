@@ -49,7 +49,7 @@ func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, e
 	if err != nil {
 		return out, err
 	}
-	topic := l.topic
+	topic := l.ref()
 	m.mu.Unlock()
 	at := ID{0, -1}
 	if r.After != nil {
@@ -58,7 +58,7 @@ func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, e
 	looked := 0
 	for ; int(at.Partition) < topic.Partitions; at = (ID{at.Partition + 1, -1}) {
 		for {
-			ids := m.left(&topic, at, min(buryMax, r.Max-out.Moved))
+			ids := m.left(topic, at, min(buryMax, r.Max-out.Moved))
 			if len(ids) == 0 {
 				break
 			}
@@ -98,7 +98,7 @@ func (m *Queues) redrive(ctx context.Context, l *live, r *RedriveRequest, ids []
 	var which []ID
 	target, size := "", 0
 	for i, id := range ids {
-		rec, err := m.readOne(ctx, &l.topic, id)
+		rec, err := m.readOne(ctx, l.ref(), id)
 		if err != nil {
 			return moved, max(1, i), err
 		}
@@ -133,7 +133,7 @@ func (m *Queues) transfer(ctx context.Context, l *live, r *RedriveRequest, to st
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("target %q: %w", to, state.ErrUnknownTopic)
-	case target.ID == l.topic.ID:
+	case target.ID == l.ref().ID:
 		return 0, &state.InvalidError{Field: "to", Reason: "is the queue itself"}
 	case r.Allow != nil:
 		if err := r.Allow(to); err != nil {
@@ -146,7 +146,7 @@ func (m *Queues) transfer(ctx context.Context, l *live, r *RedriveRequest, to st
 	ch, kept := newChange(ids[0].Partition), recs[:0]
 	m.mu.Lock()
 	for i, id := range ids {
-		m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, p *state.Partition) {
+		m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, p *state.Partition) {
 			l.core.Extended(id.Partition, p.Next)
 			if l.core.Claim(m.now(), id, q, ch) == nil {
 				kept = append(kept, recs[i])

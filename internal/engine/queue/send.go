@@ -64,8 +64,8 @@ func short(hash record.ID) uint64 { return binary.BigEndian.Uint64(hash[:]) }
 // sentOf returns the messages that the log remembers.
 func (m *Queues) sentOf(l *live) *sentIDs {
 	s := &sentIDs{at: map[uint64]place{}, under: map[record.ID]*sending{}}
-	for p := range uint32(l.topic.Partitions) {
-		m.b.ReadQueue(l.topic.ID, p, func(q *state.Queue, _ *state.Partition) {
+	for p := range uint32(l.ref().Partitions) {
+		m.b.ReadQueue(l.ref().ID, p, func(q *state.Queue, _ *state.Partition) {
 			for i := range q.Sent {
 				s.at[short(q.Sent[i].Hash)] = placeOf(ID{p, q.Sent[i].Offset})
 			}
@@ -82,7 +82,7 @@ func (m *Queues) find(l *live, hash record.ID, now int64) (id ID, found bool) {
 		return id, false
 	}
 	id = p.id()
-	m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, _ *state.Partition) {
+	m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, _ *state.Partition) {
 		x := q.SentAt(id.Offset)
 		found = x != nil && x.Hash == hash && x.Until > now
 	})
@@ -109,7 +109,7 @@ func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent
 	if err != nil {
 		return nil, err
 	}
-	set, topic, epoch, now := l.core.Settings, l.topic, m.epoch, m.now()
+	set, topic, epoch, now := l.core.Settings, l.ref(), m.epoch, m.now()
 	m.mu.Unlock()
 	results := make([]Sent, len(list))
 	full := m.full()
@@ -236,12 +236,12 @@ func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.Queue
 		fail(err)
 		return
 	}
-	a := broker.Append{Topic: l.topic.Name, Partition: int32(g.part), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check}
+	a := broker.Append{Topic: l.ref().Name, Partition: int32(g.part), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check}
 	if g.until == 0 && g.hash.IsZero() {
 		g.plain = m.b.Submit(ctx, []broker.Append{a})
 		return
 	}
-	u := &broker.QueueUpdate{Epoch: epoch, Topic: l.topic.ID, Partition: g.part, Change: &state.QueueChange{}, Placed: true}
+	u := &broker.QueueUpdate{Epoch: epoch, Topic: l.ref().ID, Partition: g.part, Change: &state.QueueChange{}, Placed: true}
 	if g.until != 0 {
 		u.Change.Runs = []state.QueueRun{{Span: sum.Span, State: state.QueueWaiting, Until: g.until}}
 	}

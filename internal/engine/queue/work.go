@@ -210,7 +210,7 @@ func (m *Queues) expire(l *live, list []Given) {
 	defer m.mu.Unlock()
 	for i := range list {
 		g := &list[i]
-		m.b.ReadQueue(l.topic.ID, g.Partition, func(q *state.Queue, _ *state.Partition) {
+		m.b.ReadQueue(l.ref().ID, g.Partition, func(q *state.Queue, _ *state.Partition) {
 			_, _ = l.core.Settle(m.now(), &Receipt{g.ID, g.Deliveries, l.core.epoch}, Verdict{Do: Finish}, "", q)
 		})
 	}
@@ -236,6 +236,9 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases,
 		}
 		return 1
 	})
+	m.mu.Lock()
+	set := l.core.Settings
+	m.mu.Unlock()
 	now, bytes, i := m.now(), 0, 0
 	for i < len(given) && err == nil && bytes < leaseBytesMax {
 		n := i + 1
@@ -243,12 +246,12 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases,
 			n++
 		}
 		at, full := i, false
-		err = m.b.EachRecord(ctx, &l.topic, int32(given[i].Partition), given[i].Offset, given[n-1].Offset+1, func(r *record.Record) bool {
+		err = m.b.EachRecord(ctx, l.ref(), int32(given[i].Partition), given[i].Offset, given[n-1].Offset+1, func(r *record.Record) bool {
 			g := &given[at]
 			if r.Offset < g.Offset {
 				return true
 			}
-			if expires(&l.core.Settings, r) <= now {
+			if expires(&set, r) <= now {
 				expired = append(expired, *g)
 			} else {
 				size := sizeOf(r)
@@ -257,7 +260,7 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases,
 					return false
 				}
 				receipt := Receipt{g.ID, g.Deliveries, l.core.epoch}
-				out.List = append(out.List, copyOf(g, r, receipt.Text(l.topic.ID, nonce)))
+				out.List = append(out.List, copyOf(g, r, receipt.Text(l.ref().ID, nonce)))
 			}
 			at++
 			return at < n
@@ -403,7 +406,7 @@ func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlemen
 		return nil, r, nil, err
 	}
 	defer m.mu.Unlock()
-	if r, err = ParseReceipt(s.Receipt, l.topic.ID, m.b.Nonce); err != nil {
+	if r, err = ParseReceipt(s.Receipt, l.ref().ID, m.b.Nonce); err != nil {
 		return nil, r, nil, err
 	}
 	v := Verdict{Do: s.Do, Delay: -1, Reason: s.Reason}
@@ -414,7 +417,7 @@ func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlemen
 		v.Delay = micros(l.core.Settings.Visibility)
 	}
 	err = ErrStale
-	m.b.ReadQueue(l.topic.ID, r.Partition, func(q *state.Queue, p *state.Partition) {
+	m.b.ReadQueue(l.ref().ID, r.Partition, func(q *state.Queue, p *state.Partition) {
 		l.core.Extended(r.Partition, p.Next)
 		ch, err = l.core.Settle(m.now(), &r, v, by, q)
 	})
@@ -424,7 +427,7 @@ func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlemen
 // know reads the key of a message for the core.
 func (m *Queues) know(ctx context.Context, l *live, id ID) error {
 	found, hash := false, uint64(0)
-	err := m.b.EachRecord(ctx, &l.topic, int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
+	err := m.b.EachRecord(ctx, l.ref(), int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
 		if r.Offset == id.Offset {
 			found, hash = true, hashOf(r.Key)
 		}
@@ -438,7 +441,7 @@ func (m *Queues) know(ctx context.Context, l *live, id ID) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.b.ReadQueue(l.topic.ID, id.Partition, func(q *state.Queue, _ *state.Partition) { l.core.Know(m.now(), id, hash, q) })
+	m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, _ *state.Partition) { l.core.Know(m.now(), id, hash, q) })
 	return nil
 }
 
