@@ -141,6 +141,37 @@ func TestWorkersShareMessages(t *testing.T) {
 	}
 }
 
+// TestSchedule: each time has one message, also if it was missed, and over restarts.
+func TestSchedule(t *testing.T) {
+	store := objstore.NewMemory()
+	var later atomic.Int64
+	clocked := func() *fixture {
+		return openWith(t, store, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
+	}
+	f := clocked()
+	f.create("q")
+	s := must.Get(f.q.SetSchedule(t.Context(), "q", queue.Schedule{Name: "hourly", Cron: "0 * * * *", Value: []byte("tick")}))(t)
+	f.none("q")
+	f.send("q", text("other"))
+	must.Equal(t, string(f.lease("q", 1)[0].Value), "other")
+	later.Add(int64(time.Until(s.Next) + time.Minute))
+	f.send("q", text("wakes the loop"))
+	sebtest.Eventually(t, "a message of the schedule", func() bool { return must.Get(f.q.Info("q"))(t).Sent == 3 })
+	f.close()
+	later.Add(int64(5 * time.Hour))
+	f = clocked()
+	sebtest.Eventually(t, "a message for the times that were missed", func() bool { return must.Get(f.q.Info("q"))(t).Sent == 4 })
+	list := must.Get(f.q.Schedules("q"))(t)
+	if len(list) != 1 || string(list[0].Value) != "tick" || list[0].Next.Before(s.Next.Add(5*time.Hour)) {
+		t.Errorf("schedules %+v", list)
+	}
+	must.NoError(t, f.q.DeleteSchedule(t.Context(), "q", "hourly"))
+	must.ErrorIsf(t, f.q.DeleteSchedule(t.Context(), "q", "hourly"), queue.ErrUnknownSchedule, "deleted twice")
+	later.Add(int64(5 * time.Hour))
+	f.send("q", text("last"))
+	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(5))
+}
+
 // TestDeadLetterQueueGone: without its dead-letter queue a message stays, and moves when it is back.
 func TestDeadLetterQueueGone(t *testing.T) {
 	f := open(t, objstore.NewMemory())

@@ -69,6 +69,9 @@ type live struct {
 	failures []int
 	sent     *sentIDs
 
+	scheduling chan struct{} // closed when no schedule is changed or sends; nil: none does
+	fireAt     int64         // after a failure, µs
+
 	dirty bool  // it must be served in the next turn
 	next  int64 // when it must be served otherwise, µs
 
@@ -229,7 +232,7 @@ func (m *Queues) serve(l *live, now int64) (next int64) {
 	}
 	l.core.Tick(now)
 	m.look(l, now, false)
-	next = min(m.bury(l, now), l.core.Next())
+	next = min(m.bury(l, now), l.core.Next(), m.fire(l, now))
 	m.flush(l)
 	m.notify(l)
 	return next

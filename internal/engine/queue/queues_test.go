@@ -26,15 +26,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a broker with its queues.
 type fixture struct {
-	t *testing.T
+	t testing.TB
 	b *broker.Broker
 	q *queue.Queues
 }
 
-func open(t *testing.T, s objstore.Store) *fixture {
+func open(t *testing.T, s objstore.Store) *fixture { return openFor(t, s) }
+
+func openFor(t testing.TB, s objstore.Store) *fixture { return openWith(t, s, nil) }
+
+// openWith opens a broker with another clock.
+func openWith(t testing.TB, s objstore.Store, now func() time.Time) *fixture {
 	t.Helper()
 	b := must.Get(broker.Open(t.Context(), broker.Options{
 		Options: log.Options{Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, Logger: slog.New(slog.DiscardHandler)},
+		Now:     now,
 	}))(t)
 	f := &fixture{t: t, b: b, q: queue.Open(queue.Options{Broker: b, Logger: slog.New(slog.DiscardHandler)})}
 	t.Cleanup(f.close)

@@ -1,0 +1,52 @@
+package queue_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/queue"
+	"github.com/sebbroker/seb/test/must"
+)
+
+// BenchmarkWork sends, leases and settles messages of 1 KiB with 16 workers, by one or ten.
+func BenchmarkWork(b *testing.B) {
+	for name, batch := range map[string]int{"1": 1, "10": 10} {
+		b.Run(name, func(b *testing.B) {
+			f := openFor(b, objstore.NewMemory())
+			f.create("q")
+			value := make([]byte, 1024)
+			var sent, done atomic.Int64
+			var busy sync.WaitGroup
+			b.ResetTimer()
+			for range 16 {
+				busy.Go(func() {
+					for sent.Add(int64(batch)) <= int64(b.N+batch) {
+						list := make([]queue.Message, batch)
+						for i := range list {
+							list[i].Value = value
+						}
+						must.Get(f.q.Send(b.Context(), "q", list))(b)
+					}
+				})
+				busy.Go(func() {
+					for done.Load() < int64(b.N) {
+						l := must.Get(f.q.Lease(b.Context(), queue.LeaseRequest{Queue: "q", Max: batch, Wait: 100 * time.Millisecond}))(b)
+						var s []queue.Settlement
+						for i := range l.List {
+							s = append(s, queue.Settlement{Receipt: l.List[i].Receipt, Do: queue.Finish})
+						}
+						l.Release()
+						if len(s) > 0 {
+							must.Get(f.q.Settle(b.Context(), "q", "w", s))(b)
+							done.Add(int64(len(s)))
+						}
+					}
+				})
+			}
+			busy.Wait()
+		})
+	}
+}
