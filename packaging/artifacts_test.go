@@ -28,7 +28,7 @@ var (
 )
 
 // sebMax is the limit for the size of the program.
-const sebMax = 28 << 20
+const sebMax = 31 << 20
 
 // artefacts is a folder that a release has written.
 type artefacts struct{ dir, version string }

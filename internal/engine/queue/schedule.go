@@ -289,7 +289,7 @@ func (m *Queues) fire(l *live, now int64) (next int64) {
 }
 
 // runOne sends what is due of a schedule together with its next time, in one slot. So each time has one
-// message, whoever leads.
+// message over takeovers.
 func (m *Queues) runOne(ctx context.Context, l *live, u broker.QueueUpdate, due *state.QueueSchedule, now int64) error {
 	var s Schedule
 	if err := json.Unmarshal([]byte(due.Spec), &s); err != nil {
