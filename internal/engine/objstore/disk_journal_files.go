@@ -128,14 +128,12 @@ func (s diskFiles) ReadFolder(folder string) ([]string, error) {
 
 // Size implements journal.System.
 func (s diskFiles) Size(name string) (int64, error) {
-	info, err := s.d.root.Stat(name)
-	if err != nil {
-		return 0, absent(err)
-	}
-	if !info.Mode().IsRegular() {
+	var info unix.Stat_t
+	err := unix.Fstatat(int(s.d.base.Fd()), name, &info, 0)
+	if missing(err) || err == nil && info.Mode&unix.S_IFMT != unix.S_IFREG {
 		return 0, fs.ErrNotExist
 	}
-	return info.Size(), nil
+	return info.Size, err
 }
 
 // Exists implements journal.System.

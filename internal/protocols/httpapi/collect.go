@@ -87,6 +87,9 @@ func (g *Reading) fetchBytes() int {
 	if g.scan != nil {
 		return g.scanFetchBytes()
 	}
+	if g.one && g.Offset == g.begun {
+		return 1 // one batch has it
+	}
 	each := int64(guess)
 	if g.Count > 0 {
 		each = g.stored/g.Count + 32

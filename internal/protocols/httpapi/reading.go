@@ -55,6 +55,7 @@ type Reading struct {
 	begun    int64     // start of the collection
 	resumed  int64     // the committed offset of Group, or that of Edge
 	stored   int64     // bytes of the keys and whole values of the collected records
+	one      bool      // wants only the record at Offset
 	full     bool      // no more fits
 	short    bool      // more records are available, but not the memory for them
 	inflated int64     // bytes reserved for r's own buffer

@@ -34,7 +34,7 @@ func (e *exactly) Take(m *budget.Arena, rec *record.Record, volatile bool) error
 // One adds the record at Offset to dst, without waiting. It returns ErrGone if the record does not
 // exist.
 func (g *Reading) One(ctx context.Context, dst encoding.Sink) error {
-	g.MaxRecords, g.Timeout = 1, 0
+	g.MaxRecords, g.Timeout, g.one = 1, 0, true
 	err := g.Collect(ctx, &exactly{Sink: dst, offset: g.Offset})
 	if err == nil && g.Count == 0 || errors.Is(err, broker.ErrBelowStart) {
 		return ErrGone

@@ -171,3 +171,26 @@ func TestReadOneRecord(t *testing.T) {
 		g.Done()
 	}
 }
+
+// TestOneReadsOneBatch checks that a single record is read without the batches behind its own.
+func TestOneReadsOneBatch(t *testing.T) {
+	s, b := source(t, 64<<20)
+	for _, v := range []string{"a", "b", "c"} {
+		produce(t, b, 0, record.None, v)
+	}
+	for offset, want := range []string{"a", "b", "c"} {
+		g := s.New("t", 0)
+		g.Offset = int64(offset)
+		var v encoding.Values
+		must.NoError(t, g.One(t.Context(), &v))
+		check.Equalf(t, string(v.Refs[0]), want, "value at %d", offset)
+		var ends []int64
+		for _, f := range g.fetched {
+			for _, c := range f.Parts[0].Chunks {
+				ends = append(ends, c.End)
+			}
+		}
+		check.Equalf(t, fmt.Sprint(ends), fmt.Sprint([]int64{int64(offset) + 1}), "ends of what was read for %d", offset)
+		g.Done()
+	}
+}
