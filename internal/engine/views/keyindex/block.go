@@ -79,50 +79,42 @@ func sharedPrefix(a, b []byte) int {
 	return n
 }
 
-// block is a checked block.
-type block struct {
-	body    []byte // without the checksum
-	entries int    // at least one
-	keys    int    // total length of the keys
-}
-
-// Check checks the block stored under id, to which the result refers. Error: localdb.ErrDamaged.
-func Check(id int64, nonce uint32, b []byte) (x block, err error) {
+// bodyOf checks the checksum of the block stored under id and returns its entries as bytes, which
+// alias b. Error: localdb.ErrDamaged.
+func bodyOf(id int64, nonce uint32, b []byte) ([]byte, error) {
 	if len(b) <= crcSize {
-		return x, localdb.Damaged("block %d has only %d bytes", id, len(b))
+		return nil, localdb.Damaged("block %d has only %d bytes", id, len(b))
 	}
-	x.body = b[:len(b)-crcSize]
-	if binary.LittleEndian.Uint32(b[len(x.body):]) != blockSum(id, nonce, x.body) {
-		return x, localdb.Damaged("wrong checksum of block %d", id)
+	body := b[:len(b)-crcSize]
+	if binary.LittleEndian.Uint32(b[len(body):]) != blockSum(id, nonce, body) {
+		return nil, localdb.Damaged("wrong checksum of block %d", id)
 	}
-	d := decoder{b: x.body}
-	for ; d.next(); x.entries++ {
-		if x.entries > 0 && Compare(&d.last, &d.e) >= 0 {
-			return x, localdb.Damaged("entry %d of block %d is out of order", x.entries, id)
-		}
-		if !d.same {
-			x.keys += len(d.e.Key)
-		}
-	}
-	if d.bad {
-		return x, localdb.Damaged("invalid entry %d of block %d", x.entries, id)
-	}
-	return x, nil
+	return body, nil
 }
 
 // Decode checks the block stored under id and returns its entries, which do not alias b.
 func Decode(id int64, nonce uint32, b []byte) ([]RunEntry, error) {
-	x, err := Check(id, nonce, b)
+	body, err := bodyOf(id, nonce, b)
 	if err != nil {
 		return nil, err
 	}
-	return x.decode(), nil
+	return decode(id, body)
 }
 
-// decode returns the entries, which do not alias the block.
-func (x *block) decode() []RunEntry {
-	list, arena := make([]RunEntry, 0, x.entries), make([]byte, 0, x.keys)
-	for d := (decoder{b: x.body}); d.next(); {
+// decode checks and returns the entries of a body, which they do not alias.
+func decode(id int64, body []byte) ([]RunEntry, error) {
+	entries, keys := 0, 0
+	d := decoder{id: id, b: body}
+	for ; d.next(); entries++ {
+		if !d.same {
+			keys += len(d.e.Key)
+		}
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	list, arena := make([]RunEntry, 0, entries), make([]byte, 0, keys)
+	for d := (decoder{b: body}); d.next(); {
 		e := d.e
 		if d.same {
 			e.Key = list[len(list)-1].Key
@@ -133,37 +125,39 @@ func (x *block) decode() []RunEntry {
 		}
 		list = append(list, e)
 	}
-	return list
+	return list, nil
 }
 
-// before returns the last entry before e, or nil.
-func (x *block) before(e *RunEntry) *RunEntry {
-	d := decoder{b: x.body}
-	n := 0
-	for ; d.next(); n++ {
+// lastBefore returns the last entry before e in a body, or nil. It checks the entries up to there.
+func lastBefore(id int64, body []byte, e *RunEntry) (*RunEntry, error) {
+	d := decoder{id: id, b: body}
+	for d.next() {
 		if Compare(&d.e, e) >= 0 {
-			d.e = d.last
+			d.e, d.count = d.last, d.count-1
 			break
 		}
 	}
-	if n == 0 {
-		return nil
+	if d.err != nil || d.count == 0 {
+		return nil, d.err
 	}
 	found := d.e
 	found.Key = bytes.Clone(found.Key)
-	return &found
+	return &found, nil
 }
 
-// decoder reads the entries of a block one by one.
+// decoder reads the entries of a block one by one, and checks them.
 type decoder struct {
+	id      int64
 	b       []byte
 	e, last RunEntry // the current entry and the one before; the next call reuses the memory of last
 	same    bool     // both have the same topic, key and partition
-	bad     bool
-	spare   []byte // memory for a key
+	count   int      // of entries up to the current one
+	bad     bool     // the current entry is invalid
+	err     error    // localdb.ErrDamaged
+	spare   []byte   // memory for a key
 }
 
-// next goes to the next entry. It returns false at the end, and then bad says that the block is
+// next goes to the next entry. It returns false at the end, and then err says whether the block is
 // invalid.
 func (d *decoder) next() bool {
 	if len(d.b) == 0 {
@@ -184,12 +178,20 @@ func (d *decoder) next() bool {
 	}
 	t, n := binary.Varint(d.b)
 	if n <= 0 || d.bad {
-		d.bad, d.b = true, nil
-		return false
+		return d.fail("invalid entry %d of block %d", d.count, d.id)
 	}
 	d.b = d.b[n:]
 	d.e.Time += t
+	if d.count > 0 && Compare(&d.last, &d.e) >= 0 {
+		return d.fail("entry %d of block %d is out of order", d.count, d.id)
+	}
+	d.count++
 	return true
+}
+
+func (d *decoder) fail(format string, args ...any) bool {
+	d.b, d.err = nil, localdb.Damaged(format, args...)
+	return false
 }
 
 // key reads a key that shares a prefix with the previous one. That one stays, because the last entry

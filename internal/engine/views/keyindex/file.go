@@ -87,7 +87,10 @@ func (f *file) run(info Info) (*run, error) {
 // blocksRead is the number of blocks that one query reads.
 const blocksRead = 8
 
-var readBlocks = "SELECT id, data FROM blocks WHERE id IN (?" + strings.Repeat(", ?", blocksRead-1) + ")"
+const readBlock = "SELECT id, data FROM blocks WHERE id = ?"
+
+// readBlocks returns a query of n blocks. For IN SQLite would create a temporary table.
+func readBlocks(n int) string { return readBlock + strings.Repeat(" UNION ALL "+readBlock, n-1) }
 
 // read is the Reader of the file.
 func (f *file) read(ids []int64, block func(id int64, data []byte) error) error {
@@ -99,15 +102,12 @@ func (f *file) read(ids []int64, block func(id int64, data []byte) error) error 
 		}
 		return block(id, data)
 	}
-	if len(ids) == 1 {
-		return f.R.Query(context.Background(), row, "SELECT id, data FROM blocks WHERE id = ?", ids[0])
-	}
 	for some := range slices.Chunk(ids, blocksRead) {
-		args := slices.Repeat([]any{int64(-1)}, blocksRead) // no block
+		args := make([]any, len(some))
 		for i, id := range some {
 			args[i] = id
 		}
-		if err := f.R.Query(context.Background(), row, readBlocks, args...); err != nil {
+		if err := f.R.Query(context.Background(), row, readBlocks(len(some)), args...); err != nil {
 			return err
 		}
 	}

@@ -70,11 +70,12 @@ func (q *lookup) get(key []byte, part int) (*RunEntry, error) {
 // collect finds the newest entry of a key in each partition.
 func (q *lookup) collect(key []byte) (n Newest, err error) {
 	behind := Highest(q.topic, key, math.MaxUint32)
-	if err := prefetch(q.sources, &behind); err != nil {
+	have, err := prefetch(q.sources, &behind)
+	if err != nil {
 		return nil, err
 	}
 	for _, s := range q.sources {
-		if err := n.Collect(s, q.topic, key); err != nil {
+		if err := n.collect(s, q.topic, key, have); err != nil {
 			return nil, err
 		}
 	}
@@ -86,15 +87,16 @@ func (q *lookup) collect(key []byte) (n Newest, err error) {
 // first one that is found ends the search.
 func (q *lookup) newestIn(key []byte, part uint32) (best *RunEntry, err error) {
 	behind := Highest(q.topic, key, part)
+	var have []*cached
 	fetched := false
 	for i, s := range slices.Backward(q.sources) {
 		if _, ok := s.(*Run); ok && !fetched {
 			fetched = true
-			if err := prefetch(q.sources[:i+1], &behind); err != nil {
+			if have, err = prefetch(q.sources[:i+1], &behind); err != nil {
 				return nil, err
 			}
 		}
-		e, err := s.before(&behind)
+		e, err := s.before(&behind, have)
 		if err != nil {
 			return nil, err
 		}

@@ -251,26 +251,31 @@ type Store struct {
 	blocks map[int64]*list.Element
 	recent list.List // of *cached, the last used one first
 	bytes  int64
+	once   map[int64]struct{} // data blocks that were read and not cached
 }
 
 // Reader calls block for each of the blocks with these IDs that exists. It is called concurrently.
 // data is valid until block returns.
 type Reader func(ids []int64, block func(id int64, data []byte) error) error
 
-// cached is a checked block in memory: data as bytes, and an index block decoded.
+// cached is a block in memory whose checksum was verified: a data block as bytes, and an index block
+// decoded.
 type cached struct {
 	id      int64
-	data    block
+	data    []byte
 	entries []RunEntry
 	bytes   int64
 }
+
+// onceMax bounds the data blocks of which the store knows that they were read once.
+const onceMax = 1024
 
 // cacheShare bounds a block in the cache, in parts of it: longer ones are read each time.
 const cacheShare = 8
 
 // NewStore returns a store that caches blocks of up to cacheBytes.
 func NewStore(read Reader, cacheBytes int64) *Store {
-	return &Store{read: read, max: cacheBytes, blocks: map[int64]*list.Element{}}
+	return &Store{read: read, max: cacheBytes, blocks: map[int64]*list.Element{}, once: map[int64]struct{}{}}
 }
 
 // place is a block of a run.
@@ -282,8 +287,13 @@ type place struct {
 
 func (p *place) id() int64 { return blockID(p.run.ID, p.level, p.number) }
 
-// block returns a block from the cache or the reader.
-func (s *Store) block(p place) (*cached, error) {
+// block returns a block from the cache, from those that the caller has, or from the reader.
+func (s *Store) block(p place, have []*cached) (*cached, error) {
+	for _, c := range have {
+		if c.id == p.id() {
+			return c, nil
+		}
+	}
 	if c := s.find(p.id()); c != nil {
 		return c, nil
 	}
@@ -294,7 +304,7 @@ func (s *Store) block(p place) (*cached, error) {
 	return found[0], nil
 }
 
-// fetch reads blocks and adds them to the cache. It reads them together, because a query of SQLite
+// fetch reads blocks and offers them to the cache. It reads them together, because a query of SQLite
 // costs more than a block.
 func (s *Store) fetch(places []place) ([]*cached, error) {
 	found := make([]*cached, len(places))
@@ -303,8 +313,8 @@ func (s *Store) fetch(places []place) ([]*cached, error) {
 		c := &cached{id: p.id()}
 		if p.level > 0 {
 			c.entries, err = Decode(c.id, p.run.Nonce, data)
-		} else if c.data, err = Check(c.id, p.run.Nonce, data); err == nil {
-			c.data.body = bytes.Clone(c.data.body)
+		} else if data, err = bodyOf(c.id, p.run.Nonce, data); err == nil {
+			c.data = bytes.Clone(data)
 		}
 		found[i] = c
 		return err
@@ -351,9 +361,11 @@ func (s *Store) find(id int64) *cached {
 	return e.Value.(*cached)
 }
 
-// add adds a block to the cache, and removes those that were not used for longest.
+// add adds a block to the cache, and removes those that were not used for longest. A data block is
+// added when it is read for the second time: random keys would otherwise remove the index blocks, which
+// serve hundreds of data blocks each.
 func (s *Store) add(c *cached) {
-	c.bytes = int64(unsafe.Sizeof(*c)) + int64(len(c.data.body)) + int64(len(c.entries))*int64(unsafe.Sizeof(RunEntry{}))
+	c.bytes = int64(unsafe.Sizeof(*c)) + int64(len(c.data)) + int64(len(c.entries))*int64(unsafe.Sizeof(RunEntry{}))
 	for i := range c.entries {
 		c.bytes += int64(len(c.entries[i].Key))
 	}
@@ -365,6 +377,14 @@ func (s *Store) add(c *cached) {
 	if s.blocks[c.id] != nil {
 		return // of a concurrent query
 	}
+	if _, again := s.once[c.id]; c.entries == nil && !again {
+		if len(s.once) == onceMax {
+			clear(s.once)
+		}
+		s.once[c.id] = struct{}{}
+		return
+	}
+	delete(s.once, c.id)
 	s.blocks[c.id] = s.recent.PushFront(c)
 	for s.bytes += c.bytes; s.bytes > s.max; {
 		old := s.recent.Remove(s.recent.Back()).(*cached)
@@ -404,7 +424,7 @@ func (r *Run) chunks() int { return r.Blocks }
 func (r *Run) chunk(number int) (entries []RunEntry, err error) {
 	p := place{r, 0, number}
 	if c := r.store.find(p.id()); c != nil {
-		return c.data.decode(), nil
+		return decode(c.id, c.data)
 	}
 	err = r.store.load([]place{p}, func(_ int, data []byte) (err error) {
 		entries, err = Decode(p.id(), r.Nonce, data)
@@ -416,7 +436,7 @@ func (r *Run) chunk(number int) (entries []RunEntry, err error) {
 func (r *Run) seek(e *RunEntry) (int, error) {
 	number := 0
 	for level := r.Height; level > 0; level-- {
-		c, err := r.store.block(place{r, level, number})
+		c, err := r.store.block(place{r, level, number}, nil)
 		if err != nil {
 			return 0, err
 		}
@@ -426,12 +446,13 @@ func (r *Run) seek(e *RunEntry) (int, error) {
 	return number, nil
 }
 
-func (r *Run) before(e *RunEntry) (*RunEntry, error) {
+func (r *Run) before(e *RunEntry, have []*cached) (*RunEntry, error) {
 	number, err := r.seek(e)
 	for ; err == nil && number >= 0; number-- {
 		var c *cached
-		if c, err = r.store.block(place{r, 0, number}); err == nil {
-			if found := c.data.before(e); found != nil {
+		if c, err = r.store.block(place{r, 0, number}, have); err == nil {
+			var found *RunEntry
+			if found, err = lastBefore(c.id, c.data, e); found != nil {
 				return found, nil
 			}
 		}
@@ -439,8 +460,9 @@ func (r *Run) before(e *RunEntry) (*RunEntry, error) {
 	return nil, err
 }
 
-// prefetch caches the blocks in which e is or would be, those of all runs together.
-func prefetch(sources []Source, e *RunEntry) error {
+// prefetch reads the blocks in which e is or would be and that are not cached, those of all runs
+// together.
+func prefetch(sources []Source, e *RunEntry) ([]*cached, error) {
 	var places []place
 	for _, s := range sources {
 		r, ok := s.(*Run)
@@ -449,15 +471,14 @@ func prefetch(sources []Source, e *RunEntry) error {
 		}
 		number, err := r.seek(e)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if p := (place{r, 0, number}); r.store.find(p.id()) == nil {
 			places = append(places, p)
 		}
 	}
-	if len(places) < 2 {
-		return nil
+	if len(places) == 0 {
+		return nil, nil
 	}
-	_, err := places[0].run.store.fetch(places)
-	return err
+	return places[0].run.store.fetch(places)
 }

@@ -3,6 +3,7 @@ package keyindex
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/views"
 	"github.com/sebbroker/seb/internal/engine/views/localdb"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -391,4 +393,55 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("under another id: %v", err)
 		}
 	})
+}
+
+// TestInvalidEntriesAreDamage checks blocks with a right checksum whose entries are not in order or
+// invalid, as no writer makes them.
+func TestInvalidEntriesAreDamage(t *testing.T) {
+	entry := func(key string, part uint32) RunEntry { return RunEntry{Key: []byte(key), Topic: 1, Part: part} }
+	for name, list := range map[string][]RunEntry{
+		"keys":       {entry("a", 0), entry("c", 0), entry("b", 0)},
+		"equal":      {entry("a", 0), entry("b", 0), entry("b", 0)},
+		"partitions": {entry("a", 0), entry("b", 1), entry("b", 0)},
+		"cut off":    nil,
+	} {
+		var x Encoder
+		for i := range list {
+			x.Add(&list[i])
+		}
+		if list == nil {
+			whole := entry("a", 0)
+			x.Add(&whole)
+			x.buf = append(x.buf, 0, 1, 0) // without the key
+		}
+		data := x.Seal(7, 1)
+		_, err := Decode(7, 1, data)
+		check.ErrorIsf(t, err, localdb.ErrDamaged, "%s: decoding", name)
+		highest := Highest(9, nil, 0)
+		e, err := lastBefore(7, must.Get(bodyOf(7, 1, data))(t), &highest)
+		check.ErrorIsf(t, err, localdb.ErrDamaged, "%s: looking up found %v", name, e)
+	}
+}
+
+// TestCacheOfBlocks checks that a data block is cached when it is read for the second time, and an
+// index block when it is read.
+func TestCacheOfBlocks(t *testing.T) {
+	var all []RunEntry
+	for i := range 3000 {
+		all = append(all, RunEntry{Key: fmt.Appendf(nil, "%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)})), Topic: 1, Offset: int64(i)})
+	}
+	b, run := keyrunWritten(t, 1, Sort(all))
+	reads := map[int]int{} // by level
+	store := NewStore(func(ids []int64, block func(id int64, data []byte) error) error {
+		for _, id := range ids {
+			reads[int(id>>blockBits)%levelsMax]++
+		}
+		return b.read(ids, block)
+	}, 1<<20)
+	q := &lookup{sources: []Source{must.Get(store.Run(run.Info))(t)}, topic: 1, parts: make([]views.Partition, 1)}
+	for i, want := range []map[int]int{{0: 1, 1: 1}, {0: 2, 1: 1}, {0: 2, 1: 1}} {
+		e := must.Get(q.get(all[5].Key, 0))(t)
+		check.Equalf(t, e.Offset, all[5].Offset, "lookup %d", i)
+		check.Equalf(t, fmt.Sprint(reads), fmt.Sprint(want), "blocks read by level after lookup %d, of height %d", i, run.Height)
+	}
 }

@@ -11,8 +11,8 @@ type Source interface {
 	seek(e *RunEntry) (int, error)
 	chunks() int
 	chunk(number int) ([]RunEntry, error)
-	// before returns the last entry before e, or nil.
-	before(e *RunEntry) (*RunEntry, error)
+	// before returns the last entry before e, or nil. have is the blocks that prefetch has read.
+	before(e *RunEntry, have []*cached) (*RunEntry, error)
 }
 
 // Memory is a source of sorted entries in memory.
@@ -24,7 +24,7 @@ func (m Memory) chunks() int { return min(1, len(m)) }
 
 func (m Memory) chunk(int) ([]RunEntry, error) { return m, nil }
 
-func (m Memory) before(e *RunEntry) (*RunEntry, error) {
+func (m Memory) before(e *RunEntry, _ []*cached) (*RunEntry, error) {
 	if i := find(m, e); i > 0 {
 		return &m[i-1], nil
 	}
@@ -188,7 +188,7 @@ func (m Merged) TakeKey(k RunEntry) (Newest, error) {
 				continue
 			}
 			// The key's entries may fill many chunks: skip those between the newest ones.
-			if err := n.Collect(c.Source, k.Topic, k.Key); err != nil {
+			if err := n.collect(c.Source, k.Topic, k.Key, nil); err != nil {
 				return nil, err
 			}
 			behind := Lowest(k.Topic, After(k.Key), 0)
@@ -219,12 +219,12 @@ func (n *Newest) note(e *RunEntry) {
 	*n = append(*n, *e)
 }
 
-// Collect adds the newest entries of a key in a source, partition by partition from the highest.
+// collect adds the newest entries of a key in a source, partition by partition from the highest.
 // Call it for the oldest source first.
-func (n *Newest) Collect(s Source, topic uint32, key []byte) error {
+func (n *Newest) collect(s Source, topic uint32, key []byte, have []*cached) error {
 	at := Highest(topic, key, math.MaxUint32)
 	for {
-		e, err := s.before(&at)
+		e, err := s.before(&at, have)
 		if err != nil || e == nil || e.Topic != topic || !bytes.Equal(e.Key, key) {
 			return err
 		}
