@@ -170,6 +170,9 @@ func (w *world) partition(p int) *state.Partition {
 // lead begins an epoch.
 func (w *world) lead() {
 	w.core = queue.NewCore(w.set, w.epoch, len(w.messages), w.r.Float64)
+	if w.r.IntN(2) == 0 {
+		w.core.Within(1)
+	}
 	for p := range w.messages {
 		w.core.Extended(uint32(p), w.partition(p).Next)
 	}

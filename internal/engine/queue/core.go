@@ -55,6 +55,7 @@ type part struct {
 	cursor int64 // the messages below are known, or not untouched
 	next   int64 // end of the log
 	known  map[int64]*message
+	out    int // of them that workers have
 	ready  offsets
 	keys   map[uint64]*key
 	noisy  []*key // with parked messages that may be given if no others are ready
@@ -86,10 +87,11 @@ type Core struct {
 	roll     func() float64
 }
 
-// Ready messages that are known without keys, and the limit with keys unless memory allows more.
+// The messages of a partition that are known and not with workers, at most: without keys, and with keys.
 const (
 	aheadPlain = 2048
 	aheadKeyed = 20_000
+	aheadMin   = 32
 )
 
 // NewCore returns the core of a queue with a number of partitions. roll returns random numbers in [0, 1).
@@ -105,11 +107,24 @@ func NewCore(s state.QueueSettings, epoch uint32, partitions int, roll func() fl
 func (c *Core) Configure(s state.QueueSettings) bool {
 	same := len(c.parts) == 0 || keyed(&c.Settings) == keyed(&s) && c.Settings.KeyMode == s.KeyMode
 	c.Settings = s
-	if c.ahead = aheadPlain; keyed(&s) {
-		c.ahead = aheadKeyed
+	if c.ahead == 0 {
+		c.Within(aheadKeyed)
 	}
 	return same
 }
+
+// Within bounds the messages that are known and not with workers. More of them let keys that are blocked
+// keep fewer others waiting.
+func (c *Core) Within(ahead int) {
+	most := aheadPlain
+	if keyed(&c.Settings) {
+		most = aheadKeyed
+	}
+	c.ahead = max(aheadMin, min(ahead, most))
+}
+
+// InFlight is the number of messages that workers have.
+func (c *Core) InFlight() int { return c.inflight }
 
 // Grow adds partitions.
 func (c *Core) Grow(partitions int) {
@@ -133,7 +148,7 @@ func (c *Core) Look(now int64, p uint32, q *state.Queue, start, next int64) (see
 	if a.sought {
 		return nil
 	}
-	room := c.ahead - len(a.known)
+	room := c.ahead - a.aside()
 	ordered := c.Settings.KeyMode == state.KeyOrder
 	take := func(r state.QueueRun) {
 		for room > 0 && r.Span > 0 {
@@ -282,9 +297,13 @@ func (k *key) insert(m *message) {
 	k.list = slices.Insert(k.list, i, m)
 }
 
+// aside is the number of messages that are known and not with workers.
+func (a *part) aside() int { return len(a.known) - a.out }
+
 // count changes the numbers of messages in flight.
 func (c *Core) count(m *message, sign int) {
 	c.inflight += sign
+	c.parts[m.Partition].out += sign
 	if k := c.keyOf(m); k != nil {
 		if k.inflight += sign; sign < 0 {
 			c.release(k)
@@ -383,7 +402,7 @@ func (c *Core) Next() int64 {
 	}
 	for i := range c.parts {
 		a := &c.parts[i]
-		if c.Settings.KeyMode != state.KeyOrder && len(a.known) < c.ahead {
+		if c.Settings.KeyMode != state.KeyOrder && !a.sought && a.aside() <= c.ahead/2 {
 			next = min(next, a.due)
 		}
 		if len(a.ready) > 0 && c.free > 0 {
@@ -397,14 +416,14 @@ func (c *Core) Next() int64 {
 // room for them.
 func (c *Core) Wants(now int64, p uint32) bool {
 	a := &c.parts[p]
-	return !a.sought && len(a.known) <= c.ahead/2 && (a.cursor < a.next || now >= a.due && c.Settings.KeyMode != state.KeyOrder)
+	return !a.sought && a.aside() <= c.ahead/2 && (a.cursor < a.next || now >= a.due && c.Settings.KeyMode != state.KeyOrder)
 }
 
 // Extended notes a new end of a partition. It reports whether messages can be known that were not.
 func (c *Core) Extended(p uint32, next int64) bool {
 	a := &c.parts[p]
 	a.next = max(a.next, next)
-	return a.cursor < a.next && len(a.known) <= c.ahead/2
+	return a.cursor < a.next && a.aside() <= c.ahead/2
 }
 
 // Offers reports whether Lease may give a message.

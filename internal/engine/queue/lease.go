@@ -28,7 +28,7 @@ func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []
 	}
 	c.Tick(now)
 	if c.inflight >= c.Settings.InFlightMax {
-		return nil, nil, &LimitError{Setting: "in-flight-max", Max: c.Settings.InFlightMax}
+		return nil, nil, &LimitError{Setting: "in-flight-max of the queue", Max: c.Settings.InFlightMax}
 	}
 	for len(given) < min(most, c.Settings.InFlightMax) && c.inflight < c.Settings.InFlightMax && c.rated(now) {
 		m := c.pick(now)

@@ -47,6 +47,7 @@ type Queues struct {
 	began chan struct{} // closed when an epoch has begun here
 	ctx   context.Context
 	epoch uint32 // in which this broker leads; 0: none
+	most  int    // messages that all cores together should know
 	live  map[record.ID]*live
 
 	hook struct { // what Committed has noted
@@ -88,11 +89,38 @@ type waiter struct{ wake wake.Signal }
 // Open connects the queues with a broker. They work while it leads.
 func Open(o Options) *Queues {
 	m := &Queues{began: make(chan struct{}), b: o.Broker, log: cmp.Or(o.Logger, slog.Default()), wake: wake.New(), live: map[record.ID]*live{}}
+	m.most = int(m.b.Budget().Limit() / memoryShare / messageMemory)
 	m.hook.watch, m.hook.grown = map[record.ID]struct{}{}, map[record.ID]struct{}{}
 	m.met = newMeters(cmp.Or(o.Metrics, metrics.NewSet()))
 	m.b.Serve(m)
 	m.b.WhileLeading(m.run)
 	return m
+}
+
+// A message that is known takes messageMemory bytes. The messages that cores look ahead may take
+// 1/memoryShare of the memory limit, and those that workers have twice as much.
+const (
+	messageMemory = 200
+	memoryShare   = 16
+)
+
+// share divides the memory for messages among the queues.
+func (m *Queues) share() {
+	for _, l := range m.live { //tidy:unordered each gets the same
+		l.core.Within(m.most / len(m.live))
+	}
+}
+
+// inFlight returns the error of a lease while workers have as many messages as there is memory for, or nil.
+func (m *Queues) inFlight() error {
+	n := 0
+	for _, l := range m.live { //tidy:unordered a sum
+		n += l.core.InFlight()
+	}
+	if most := 2 * m.most; n >= most {
+		return &LimitError{Setting: "number of messages in flight for which --memory-limit has room", Max: most}
+	}
+	return nil
 }
 
 // Committed implements broker.Queues.
@@ -276,6 +304,7 @@ func (m *Queues) open(r *broker.TopicRef) *live {
 	l.core = NewCore(*state.Resolve(r.Settings).Queue, m.epoch, r.Partitions, rand.Float64)
 	m.grow(l)
 	m.live[r.ID] = l
+	m.share()
 	m.hook.mu.Lock()
 	m.hook.watch[r.ID] = struct{}{}
 	m.hook.mu.Unlock()
@@ -363,6 +392,7 @@ func (m *Queues) lock(ctx context.Context, name string) (*live, error) {
 // drop forgets a queue. Its workers that wait look again.
 func (m *Queues) drop(l *live) {
 	delete(m.live, l.ref().ID)
+	m.share()
 	m.hook.mu.Lock()
 	delete(m.hook.watch, l.ref().ID)
 	m.hook.mu.Unlock()

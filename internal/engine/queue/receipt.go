@@ -27,14 +27,14 @@ var (
 	ErrUnknownMessage = errors.New("unknown message, or it is done")
 )
 
-// LimitError: a limit of the queue is reached.
+// LimitError: a limit is reached.
 type LimitError struct {
-	Setting string
+	Setting string // or what is limited, and by what
 	Max     int
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s of the queue is reached: %d", e.Setting, e.Max)
+	return fmt.Sprintf("%s is reached: %d", e.Setting, e.Max)
 }
 
 // Receipt is a lease of a message.

@@ -158,7 +158,7 @@ func (m *Queues) SetSchedule(ctx context.Context, queue string, s Schedule) (Sch
 			known = known || list[i].Name == s.Name
 		}
 		if !known {
-			return s, &LimitError{Setting: "number of schedules", Max: SchedulesMax}
+			return s, &LimitError{Setting: "number of schedules of a queue", Max: SchedulesMax}
 		}
 	}
 	s.Next = p.after(time.UnixMicro(m.now()))

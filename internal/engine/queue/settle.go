@@ -148,10 +148,7 @@ func (c *Core) stored(it *item, now int64) {
 	switch {
 	case m.until <= now:
 		c.offer(m)
-	case keyed(&c.Settings):
-		if k := c.keyOf(m); k != nil {
-			c.release(k)
-		}
+	case c.Settings.KeyMode == state.KeyOrder: // it stays the first of its key
 		c.wait(m, waiting)
 	default: // the log knows it
 		c.forget(m)

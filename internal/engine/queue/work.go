@@ -130,7 +130,9 @@ func (m *Queues) take(ctx context.Context, r *LeaseRequest, last bool) (l *live,
 		visibility = l.core.Settings.Visibility
 	}
 	m.look(l, now, true)
-	given, wait, err = l.core.Lease(now, r.Max, micros(visibility), r.By)
+	if err = m.inFlight(); err == nil {
+		given, wait, err = l.core.Lease(now, r.Max, micros(visibility), r.By)
+	}
 	if limit, full := errors.AsType[*LimitError](err); full && !last && limit != nil {
 		err = nil // a settlement makes room
 	}
