@@ -36,7 +36,7 @@ import (
 // Node is a broker on its bucket with all its components.
 type Node struct {
 	*broker.Broker
-	Queues *queue.Queues // of the broker
+	Queues   *queue.Queues // of the broker
 	folder   *folder
 	id       record.ID       // of the folder; zero: not used, or noted as one that has led
 	store    objstore.Store  // to close; nil if the caller owns it
