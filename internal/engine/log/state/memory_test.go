@@ -127,3 +127,34 @@ func recounted(t testing.TB, s *state.State) state.Memory {
 	t.Helper()
 	return must.Get(state.DecodeMessage(state.EncodeMessage(s)))(t).Memory()
 }
+
+// TestQueueMemory compares the estimate for queues with the heap. A delayed message takes at most 16 bytes.
+func TestQueueMemory(t *testing.T) {
+	const messages = 50_000
+	for name, change := range map[string]func(i int) *state.QueueChange{
+		"delayed": func(i int) *state.QueueChange {
+			return &state.QueueChange{Runs: []state.QueueRun{{Base: int64(i), Span: 1, State: state.QueueWaiting, Until: 1e15 + int64(i*7919%messages)*1e6}}}
+		},
+		"done in another order": func(i int) *state.QueueChange {
+			return &state.QueueChange{Runs: []state.QueueRun{{Base: int64(2 * (i * 7919 % messages)), Span: 1, State: state.QueueDone}}}
+		},
+		"dedup IDs": func(i int) *state.QueueChange {
+			return &state.QueueChange{Sent: &state.QueueSent{Hash: record.NewID(), Offset: int64(i), Until: 1 << 60}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			l.must([]state.Record{state.RaiseTo(state.LevelMax), create(1, "t", 1)})
+			empty, before := sebtest.Heap(), l.s.Memory().Queues
+			for i := range messages {
+				l.must([]state.Record{{Kind: state.QueueUpdate, Topic: record.ID{1}, Queue: change(i)}})
+			}
+			held, estimate := sebtest.Heap()-empty, l.s.Memory().Queues-before
+			t.Logf("%d bytes in memory for a message, estimate %d", held/messages, estimate/messages)
+			if held > estimate+estimate/10+64<<10 || name == "delayed" && estimate > 16*messages {
+				t.Errorf("%d bytes in memory, but the estimate is %d", held, estimate)
+			}
+			runtime.KeepAlive(l)
+		})
+	}
+}

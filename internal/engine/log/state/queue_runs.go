@@ -104,7 +104,7 @@ func packRows(runs []QueueRun) []byte {
 		prev = &runs[i]
 	}
 	b, _ := c.Result()
-	return slices.Clip(b)
+	return slices.Clone(b) // without the rest of the buffer
 }
 
 func (k *queueChunk) unpack(dst []QueueRun) []QueueRun {
