@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -106,7 +107,11 @@ func (b *Broker) EachRecord(ctx context.Context, topic *TopicRef, partition int3
 	})
 }
 
-// QueueFullError: a queue has reached its retention-bytes. Messages that are not done are never removed.
+// ErrQueueFull: a queue takes no more messages (QueueFullError, and queue.FullError).
+var ErrQueueFull = errors.New("the queue is full")
+
+// QueueFullError: a queue has reached its retention-bytes. Messages that are not done are never removed. It
+// is ErrQueueFull.
 type QueueFullError struct {
 	Topic      string
 	Bytes, Max int64 // of the partition
@@ -115,6 +120,9 @@ type QueueFullError struct {
 func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("queue %s is full: its messages take %d bytes, and retention-bytes is %d", e.Topic, e.Bytes, e.Max)
 }
+
+// Is reports whether t is ErrQueueFull.
+func (e *QueueFullError) Is(t error) bool { return t == ErrQueueFull }
 
 // fullQueue returns the error of an append to a partition of a queue that is full, or nil.
 func fullQueue(t *state.Topic, partition int) *QueueFullError {

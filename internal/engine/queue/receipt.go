@@ -27,7 +27,10 @@ var (
 	ErrUnknownMessage = errors.New("unknown message, or it is done")
 )
 
-// LimitError: a limit is reached.
+// ErrLimit: a limit is reached (LimitError).
+var ErrLimit = errors.New("a limit of the queue is reached")
+
+// LimitError names the limit. It is ErrLimit.
 type LimitError struct {
 	Setting string // or what is limited, and by what
 	Max     int
@@ -36,6 +39,9 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s is reached: %d", e.Setting, e.Max)
 }
+
+// Is reports whether t is ErrLimit.
+func (e *LimitError) Is(t error) bool { return t == ErrLimit }
 
 // Receipt is a lease of a message.
 type Receipt struct {

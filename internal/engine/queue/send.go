@@ -148,15 +148,15 @@ func (m *Queues) full() error {
 }
 
 // FullError: messages that are delayed, leased, tried again or remembered by dedup IDs take the memory that
-// queues may have. It is state.ErrOverBudget.
+// queues may have. It is broker.ErrQueueFull and state.ErrOverBudget.
 type FullError struct{ Held, Max int64 } // bytes
 
 func (e *FullError) Error() string {
 	return fmt.Sprintf("the queues are full: delayed, leased and retried messages and dedup IDs take %d bytes of %d: wait, or start with a larger --memory-limit", e.Held, e.Max)
 }
 
-// Is reports whether t is state.ErrOverBudget.
-func (e *FullError) Is(t error) bool { return t == state.ErrOverBudget }
+// Is reports whether t is broker.ErrQueueFull or state.ErrOverBudget.
+func (e *FullError) Is(t error) bool { return t == broker.ErrQueueFull || t == state.ErrOverBudget }
 
 // check checks a message against its queue.
 func (x *Message) check(s *state.QueueSettings, priorities int, full error) error {

@@ -45,6 +45,7 @@ type LeaseRequest struct {
 	Wait       time.Duration
 	Visibility time.Duration
 	By         string // principal
+	MaxBytes   int64  // of the answer's keys, values and headers; 0: only the bound of all answers
 }
 
 // Leased is a message that a worker has.
@@ -63,6 +64,18 @@ type Leased struct {
 type Leases struct {
 	List []Leased
 	held *budget.Reservation
+	back func([]Given)
+}
+
+// Return gives the messages back, because they did not reach their worker.
+func (l *Leases) Return() {
+	list := make([]Given, len(l.List))
+	for i := range l.List {
+		list[i] = Given{ID: l.List[i].ID, Deliveries: l.List[i].Deliveries}
+	}
+	if len(list) > 0 {
+		l.back(list)
+	}
 }
 
 // Release frees the memory.
@@ -103,7 +116,7 @@ func (m *Queues) Lease(ctx context.Context, r LeaseRequest) (*Leases, error) {
 			return nil, err
 		}
 		if len(given) > 0 {
-			out, err := m.deliver(ctx, l, given, wait)
+			out, err := m.deliver(ctx, l, given, wait, r.MaxBytes)
 			if err != nil || len(out.List) > 0 {
 				return out, err
 			}
@@ -168,7 +181,7 @@ func (m *Queues) await(ctx context.Context, l *live, w *waiter, timer *time.Time
 }
 
 // deliver waits until the leases may be given, and reads the messages.
-func (m *Queues) deliver(ctx context.Context, l *live, given []Given, wait []*Change) (*Leases, error) {
+func (m *Queues) deliver(ctx context.Context, l *live, given []Given, wait []*Change, most int64) (*Leases, error) {
 	for _, ch := range wait {
 		select {
 		case <-ch.Stored:
@@ -181,7 +194,8 @@ func (m *Queues) deliver(ctx context.Context, l *live, given []Given, wait []*Ch
 			return nil, context.Cause(ctx)
 		}
 	}
-	out, rest, expired, err := m.read(ctx, l, given)
+	out, rest, expired, err := m.read(ctx, l, given, most)
+	out.back = func(list []Given) { m.giveBack(l, list) }
 	m.giveBack(l, rest)
 	m.expire(l, expired)
 	if err != nil {
@@ -219,8 +233,8 @@ func (m *Queues) expire(l *live, list []Given) {
 	m.flush(l)
 }
 
-// read reads messages. rest is those that have no room in the answer.
-func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases, rest, expired []Given, err error) {
+// read reads messages of up to most bytes, 0: leaseBytesMax. rest is those that have no room in the answer.
+func (m *Queues) read(ctx context.Context, l *live, given []Given, most int64) (out *Leases, rest, expired []Given, err error) {
 	out = &Leases{}
 	nonce, known := m.b.Nonce(l.core.epoch)
 	if !known {
@@ -241,8 +255,11 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases,
 	m.mu.Lock()
 	set := l.core.Settings
 	m.mu.Unlock()
-	now, bytes, i := m.now(), 0, 0
-	for i < len(given) && err == nil && bytes < leaseBytesMax {
+	if most == 0 || most > leaseBytesMax {
+		most = leaseBytesMax
+	}
+	now, bytes, i := m.now(), int64(0), 0
+	for i < len(given) && err == nil && bytes < most {
 		n := i + 1
 		for n < len(given) && given[n].Partition == given[i].Partition && given[n].Offset-given[n-1].Offset <= 16 {
 			n++
@@ -256,8 +273,8 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given) (out *Leases,
 			if expires(&set, r) <= now {
 				expired = append(expired, *g)
 			} else {
-				size := sizeOf(r)
-				if bytes += size; bytes > leaseBytesMax && len(out.List) > 0 || out.held.Grow(int64(size)) != nil && len(out.List) > 0 {
+				size := int64(sizeOf(r))
+				if bytes += size; bytes > most && len(out.List) > 0 || out.held.Grow(size) != nil && len(out.List) > 0 {
 					full = true
 					return false
 				}

@@ -36,7 +36,7 @@ import (
 // Node is a broker on its bucket with all its components.
 type Node struct {
 	*broker.Broker
-	Queues   *queue.Queues // of the broker
+	queues   *queue.Queues
 	folder   *folder
 	id       record.ID       // of the folder; zero: not used, or noted as one that has led
 	store    objstore.Store  // to close; nil if the caller owns it
@@ -225,10 +225,13 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 
 // opened begins what the broker alone needs.
 func (n *Node) opened(o *Options) {
-	n.Queues = queue.Open(queue.Options{Broker: n.Broker, Logger: o.Logger, Metrics: o.Metrics})
+	n.queues = queue.Open(queue.Options{Broker: n.Broker, Logger: o.Logger, Metrics: o.Metrics})
 	n.seen.start(n.Broker)
 	n.registerMetrics(o.Metrics)
 }
+
+// Queues returns the queues of the broker.
+func (n *Node) Queues() *queue.Queues { return n.queues }
 
 // notifyAll returns the hook that tells followers of a change.
 func notifyAll(followers ...interface{ notify(topics bool) }) func(topics bool) {

@@ -148,8 +148,8 @@ const usersWait = 5 * time.Second
 
 // topicInUse returns an error if triggers use a topic, or if the engine does not know.
 func (n *Node) topicInUse(ctx context.Context, topic string) error {
-	if n.Queues != nil {
-		if by := n.Queues.NeededBy(topic); by != "" {
+	if n.queues != nil {
+		if by := n.queues.NeededBy(topic); by != "" {
 			return &broker.TopicInUseError{Topic: topic, By: []string{"queue " + by}}
 		}
 	}

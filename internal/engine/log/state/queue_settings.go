@@ -267,14 +267,11 @@ func perSecond(d Setting, field func(*Settings) *float64) Setting {
 func queueBackoff(s *Settings, v string) (string, error) {
 	const steps = 64
 	read := func(text string) (time.Duration, error) {
-		ms, rest, err := parseSpan(strings.TrimSpace(text))
-		if err != nil {
-			return 0, err
+		d, err := Span(strings.TrimSpace(text))
+		if err == nil && (d < 0 || d > QueueDelayMax) {
+			err = fmt.Errorf("%s is not between 0s and 365d", text)
 		}
-		if d := time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond + rest; d >= 0 && d <= QueueDelayMax {
-			return d, nil
-		}
-		return 0, fmt.Errorf("%s is not between 0s and 365d", text)
+		return d, err
 	}
 	var b QueueBackoff
 	if bounds, ok := strings.CutPrefix(v, "exponential "); ok {

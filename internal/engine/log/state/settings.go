@@ -335,6 +335,18 @@ func Millis(value string) (int64, error) {
 	return ms, err
 }
 
+// Span parses a time such as 30s, 500ms or 1d12h. A longer one than a time.Duration can be is the longest.
+func Span(value string) (time.Duration, error) {
+	ms, rest, err := parseSpan(value)
+	switch limit := int64(math.MaxInt64 / time.Millisecond); {
+	case err != nil:
+		return 0, err
+	case ms >= limit:
+		return math.MaxInt64, nil
+	}
+	return time.Duration(ms)*time.Millisecond + rest, nil
+}
+
 var (
 	millisPattern = regexp.MustCompile(`^([0-9]+)ms$`)
 	daysPattern   = regexp.MustCompile(`^([0-9]+)d(.*)$`)
