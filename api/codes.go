@@ -14,7 +14,7 @@ const (
 	UnknownTopic        Code = "unknown_topic"
 	UnknownPartition    Code = "unknown_partition"
 	TopicExists         Code = "topic_exists"
-	TopicInUse          Code = "topic_in_use" // triggers use the topic
+	TopicInUse          Code = "topic_in_use" // triggers, or a queue for its dead letters, use the topic
 	OffsetMismatch      Code = "offset_mismatch"
 	SequenceGap         Code = "sequence_gap"
 	ProducerFenced      Code = "producer_fenced"
@@ -76,6 +76,23 @@ const (
 	ClockWrong Code = "clock_wrong"
 	// The memory limit allows no more topics, partitions, groups or triggers.
 	StateFull Code = "state_full"
+	// The topic is no queue.
+	NotAQueue Code = "not_a_queue"
+	// The queue takes no more messages, or the memory limit no more messages that are delayed, leased or
+	// retried.
+	QueueFull Code = "queue_full"
+	// A limit of the queue is reached: of messages that workers have, or of dedup IDs.
+	QueueLimit Code = "queue_limit"
+	// The receipt is none of the queue.
+	UnknownReceipt Code = "unknown_receipt"
+	// The message was settled, or is with another worker.
+	StaleReceipt Code = "stale_receipt"
+	// A worker has the message.
+	MessageLeased Code = "message_leased"
+	// The queue has no such message, or it is done.
+	UnknownMessage Code = "unknown_message"
+	// The queue has no dead-letter queue.
+	NoDeadLetterQueue Code = "no_dead_letter_queue"
 	// A check of the bucket is running.
 	Internal Code = "internal"
 )
@@ -88,7 +105,7 @@ var kinds = map[Code]struct {
 	UnknownTopic:            {http.StatusNotFound, "Unknown topic"},
 	UnknownPartition:        {http.StatusNotFound, "Unknown partition"},
 	TopicExists:             {http.StatusConflict, "Topic exists"},
-	TopicInUse:              {http.StatusConflict, "The topic is used by triggers"},
+	TopicInUse:              {http.StatusConflict, "The topic is in use"},
 	OffsetMismatch:          {http.StatusConflict, "The end offset or the committed offset is not the expected one"},
 	SequenceGap:             {http.StatusConflict, "Gap in a producer's sequence"},
 	ProducerFenced:          {http.StatusConflict, "A newer epoch of the producer has appended"},
@@ -137,6 +154,14 @@ var kinds = map[Code]struct {
 	NoStandby:               {http.StatusConflict, "No other broker can take over now"},
 	UnknownBroker:           {http.StatusNotFound, "Unknown broker"},
 	BrokerUp:                {http.StatusConflict, "The broker is up"},
+	NotAQueue:               {http.StatusConflict, "The topic is no queue"},
+	QueueFull:               {http.StatusTooManyRequests, "The queue is full, retry later"},
+	QueueLimit:              {http.StatusTooManyRequests, "A limit of the queue is reached, retry later"},
+	UnknownReceipt:          {http.StatusNotFound, "Unknown receipt"},
+	StaleReceipt:            {http.StatusConflict, "The message was settled or leased again"},
+	MessageLeased:           {http.StatusConflict, "A worker has the message"},
+	UnknownMessage:          {http.StatusNotFound, "Unknown message"},
+	NoDeadLetterQueue:       {http.StatusConflict, "The queue has no dead-letter queue"},
 	Internal:                {http.StatusInternalServerError, "Internal error"},
 }
 

@@ -21,6 +21,22 @@ import (
 
 // wire has every type of the API.
 var wire = []any{
+	api.QueueSpec{},
+	api.Queue{},
+	api.Queues{},
+	api.Message{},
+	api.Messages{},
+	api.MessageResult{},
+	api.MessageResults{},
+	api.LeaseRequest{},
+	api.QueueMessage{},
+	api.QueueMessages{},
+	api.MessageTry{},
+	api.Settlement{},
+	api.Settlements{},
+	api.RedriveRequest{},
+	api.Redriven{},
+	api.Purged{},
 	api.TokenSpec{},
 	api.Scopes{},
 	api.Rule{},

@@ -34,7 +34,7 @@ var (
 	ErrUnknownTopic     error = codeError(api.UnknownTopic)
 	ErrUnknownPartition error = codeError(api.UnknownPartition)
 	ErrTopicExists      error = codeError(api.TopicExists)
-	ErrTopicInUse       error = codeError(api.TopicInUse)    // triggers use the topic
+	ErrTopicInUse       error = codeError(api.TopicInUse)    // triggers, or a queue for its dead letters, use the topic
 	ErrNoStandby        error = codeError(api.NoStandby)     // no other broker can lead now
 	ErrUnknownBroker    error = codeError(api.UnknownBroker) // no broker of the bucket has this run
 	ErrBrokerUp         error = codeError(api.BrokerUp)
@@ -68,6 +68,15 @@ var (
 	ErrStateFull error = codeError(api.StateFull)
 	// The clock of the broker's machine is wrong. The broker stores nothing until it is corrected.
 	ErrClockWrong error = codeError(api.ClockWrong)
+
+	ErrNotAQueue         error = codeError(api.NotAQueue)         // the topic is no queue
+	ErrQueueFull         error = codeError(api.QueueFull)         // retry later
+	ErrQueueLimit        error = codeError(api.QueueLimit)        // of messages that workers have, or of dedup IDs
+	ErrUnknownReceipt    error = codeError(api.UnknownReceipt)    // it is none of the queue
+	ErrStaleReceipt      error = codeError(api.StaleReceipt)      // the message was settled, or leased again
+	ErrMessageLeased     error = codeError(api.MessageLeased)     // a worker has the message
+	ErrUnknownMessage    error = codeError(api.UnknownMessage)    // or it is done
+	ErrNoDeadLetterQueue error = codeError(api.NoDeadLetterQueue) // the queue has none
 
 	ErrKeyNotFound         error = codeError(api.KeyNotFound)
 	ErrKeyIndexOff         error = codeError(api.KeyIndexOff)

@@ -37,6 +37,11 @@ func appendMembers(b []byte, r *record.Record, cut *cutValue) []byte {
 	b = strconv.AppendInt(b, r.Offset, 10)
 	b = append(b, `,"timestamp":`...)
 	b = strconv.AppendInt(b, r.Timestamp, 10)
+	return append(appendContent(b, r, cut), '}')
+}
+
+// appendContent appends key, value and headers, each after a comma.
+func appendContent(b []byte, r *record.Record, cut *cutValue) []byte {
 	b = appendMember(b, memberKey, r.Key)
 	if cut == nil {
 		b = appendMember(b, memberValue, r.Value)
@@ -58,8 +63,23 @@ func appendMembers(b []byte, r *record.Record, cut *cutValue) []byte {
 		}
 		b = append(b, ']')
 	}
-	return append(b, '}')
+	return b
 }
+
+// AppendContent appends the members key, value and headers of a record, each after a comma, with the value cut
+// to valueMax bytes; 0: whole.
+func AppendContent(b []byte, r *record.Record, valueMax int) []byte {
+	if valueMax <= 0 || len(r.Value) <= valueMax {
+		return appendContent(b, r, nil)
+	}
+	short := *r
+	n, text := ValueCut(r.Value, valueMax)
+	short.Value = r.Value[:n]
+	return appendContent(b, &short, &cutValue{whole: len(r.Value), text: text})
+}
+
+// ContentLen is a close upper bound of the output of AppendContent.
+func ContentLen(r *record.Record) int { return recordJSONLen(r) }
 
 func appendMember(b []byte, name string, v []byte) []byte {
 	return appendBytes(b, name, v, utf8.Valid(v))

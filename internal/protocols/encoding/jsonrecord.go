@@ -3,6 +3,8 @@ package encoding
 import (
 	"encoding/base64"
 	"math"
+	"slices"
+	"strconv"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/base/input"
@@ -26,23 +28,27 @@ type recordText struct {
 	now int64 // the timestamp of records without one, in ms
 	// answered: a record may have the members that only answers have. They are ignored.
 	answered bool
+	names    []string // of further members: at most five
+	texts    []string // of these
 
 	rec     record.Record
-	given   uint8 // bit per member, to detect repeated members
+	given   uint16 // bit per member, to detect repeated members
 	headers []record.Header
 }
 
 const (
-	givenKey uint8 = 1 << iota
+	givenKey uint16 = 1 << iota
 	givenValue
 	givenHeaders
 	givenTimestamp
+	givenFurther // the first of the further members
 )
 
 // next reads one object. The record is valid until the next call, and its bytes as long as the
 // buffer.
 func (t *recordText) next() (*record.Record, *api.Problem) {
 	t.rec, t.given, t.headers = record.Record{Timestamp: t.now}, 0, t.headers[:0]
+	clear(t.texts)
 	if p := t.members(t.member); p != nil {
 		return nil, p
 	}
@@ -80,10 +86,32 @@ func (t *recordText) member(name []byte) *api.Problem {
 			return nil
 		}
 	}
+	if i := slices.Index(t.names, string(name)); i >= 0 {
+		return t.further(i)
+	}
 	return problem.BadField(problem.Quote(string(name)), "unknown member of a record")
 }
 
-func (t *recordText) once(name string, bit uint8) *api.Problem {
+// further reads a further member: a string, a whole number or null.
+func (t *recordText) further(i int) *api.Problem {
+	if p := t.once(t.names[i], givenFurther<<i); p != nil || t.null() {
+		return p
+	}
+	if t.peek() == '"' {
+		text, err := t.text()
+		if t.texts[i] = string(text); err != nil {
+			return problem.BadField(t.names[i], "%v", err)
+		}
+		return nil
+	}
+	n, err := t.integer()
+	if t.texts[i] = strconv.FormatInt(n, 10); err != nil {
+		return problem.BadField(t.names[i], "want a string or a whole number: %v", err)
+	}
+	return nil
+}
+
+func (t *recordText) once(name string, bit uint16) *api.Problem {
 	if t.given&bit != 0 {
 		return problem.BadField(name, "given twice, or together with its other encoding")
 	}
@@ -92,7 +120,7 @@ func (t *recordText) once(name string, bit uint8) *api.Problem {
 }
 
 // bytes reads a key or value: a string, or null.
-func (t *recordText) bytes(name string, bit uint8, dst *[]byte, coded bool) *api.Problem {
+func (t *recordText) bytes(name string, bit uint16, dst *[]byte, coded bool) *api.Problem {
 	if p := t.once(name, bit); p != nil {
 		return p
 	}

@@ -105,6 +105,7 @@ func ParseRecord(line []byte) (*record.Record, *api.Problem) {
 type JSON struct {
 	text    recordText
 	state   jsonState
+	wrapper []byte       // name of the array in an object, in quotes
 	wrapped bool         // the array is in an object
 	fault   *api.Problem // of the encoding
 }
@@ -120,7 +121,7 @@ const (
 // NewJSON reads body; now is the timestamp of records without one, in milliseconds.
 func NewJSON(body []byte, now int64) *JSON {
 	text, fault := unmarked(body)
-	return &JSON{text: recordText{jsonText: jsonText{b: text}, now: now}, fault: fault}
+	return &JSON{text: recordText{jsonText: jsonText{b: text}, now: now}, fault: fault, wrapper: recordsName}
 }
 
 // Next implements Source.
@@ -131,7 +132,7 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 	}
 	switch s.state {
 	case jsonStart:
-		if s.wrapped = t.wraps(); t.peek() == '{' {
+		if s.wrapped = t.wraps(s.wrapper); t.peek() == '{' {
 			s.state = jsonEnd
 			return t.next()
 		}
@@ -163,7 +164,7 @@ func (s *JSON) Next() (*record.Record, *api.Problem) {
 }
 
 // wraps consumes the start of an object with an array of records, if it is next.
-func (t *recordText) wraps() bool {
+func (t *recordText) wraps(wrapper []byte) bool {
 	at := t.i
 	if t.take('{') && t.peek() == '"' && bytes.HasPrefix(t.b[t.i:], wrapper) {
 		if t.i += len(wrapper); t.take(':') {
@@ -174,7 +175,32 @@ func (t *recordText) wraps() bool {
 	return false
 }
 
-var wrapper = []byte(`"records"`)
+var recordsName, messagesName = []byte(`"records"`), []byte(`"messages"`)
+
+// Messages is a Source of the messages of a queue: records with further members.
+type Messages struct {
+	Source
+	text *recordText
+}
+
+// NewMessages reads a body in NDJSON or JSON, in which an object may have the array "messages". Messages may
+// have the members names, at most five, whose values are strings, whole numbers or null.
+func NewMessages(body []byte, now int64, lines bool, names []string) *Messages {
+	m := &Messages{}
+	if lines {
+		s := NewNDJSON(body, now)
+		m.Source, m.text = s, &s.text
+	} else {
+		s := NewJSON(body, now)
+		s.wrapper = messagesName
+		m.Source, m.text = s, &s.text
+	}
+	m.text.names, m.text.texts = names, make([]string, len(names))
+	return m
+}
+
+// Attribute returns the text of a further member of the last message; "": it has none.
+func (m *Messages) Attribute(i int) string { return m.text.texts[i] }
 
 // Batches is a Source of concatenated batches with consecutive offsets that this broker encoded.
 type Batches struct{ r record.Reader }

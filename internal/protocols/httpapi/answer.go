@@ -290,6 +290,21 @@ func (a *API) newList(w http.ResponseWriter, member string, most int) *list {
 // elements behind it. element returns nil if the element no longer exists. After an error, which at the
 // end of a page is errStop, the list is over: pass the error to end.
 func (l *list) add(ctx context.Context, name string, size int64, element func() (any, error)) error {
+	return l.addText(ctx, name, size, func(b []byte) ([]byte, error) {
+		v, err := element()
+		if err != nil || v == nil {
+			return nil, err
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode answer: %w", err)
+		}
+		return append(b, text...), nil
+	})
+}
+
+// addText is add for an element that appends its JSON to a buffer, or returns nil if it no longer exists.
+func (l *list) addText(ctx context.Context, name string, size int64, element func(b []byte) ([]byte, error)) error {
 	if l.most > 0 && l.n == l.most {
 		return errStop
 	}
@@ -301,19 +316,15 @@ func (l *list) add(ctx context.Context, name string, size int64, element func() 
 		}
 	}
 	defer memory.Release()
-	v, err := element()
-	if err != nil || v == nil {
+	b := l.buf
+	if l.n > 0 {
+		b = append(b, ',')
+	}
+	if b, err = element(b); err != nil || b == nil {
 		return err
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
-	}
-	l.last = name
-	if l.n++; l.n > 1 {
-		l.buf = append(l.buf, ',')
-	}
-	if l.buf = append(l.buf, b...); len(l.buf) < listBuffer {
+	l.last, l.buf = name, b
+	if l.n++; len(l.buf) < listBuffer {
 		return nil
 	}
 	if !l.sent {

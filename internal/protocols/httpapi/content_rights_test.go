@@ -21,6 +21,7 @@ var contentOf = map[string]string{
 	"GET /records": "t", "GET /record": "t", "GET /key": "t", "GET /key/history": "t", "GET /riemann/index": "riemann",
 	"GET /events/names": "events", "POST /triggers/dry-run": "events", "GET /triggers/{id}/entities/{entity}": "events",
 	"GET /firings": "events", "GET /firings/{id}": "events", "POST /firings/{id}/resend": "events",
+	"GET /queues/{queue}/messages": access.Any, "POST /queues/{queue}/lease": access.Any,
 }
 
 // allBut returns rules for all operations on everything, except for the reading of topics that are

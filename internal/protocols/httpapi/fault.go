@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/cluster"
 	"github.com/sebbroker/seb/internal/engine/cluster/link"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/engine/views/keyindex"
 	"github.com/sebbroker/seb/internal/protocols/auth"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
@@ -44,6 +45,15 @@ var faults = []struct {
 	{state.ErrOutcomeUnknown, api.OutcomeUnknown, false},
 	{state.ErrUnknownTopic, api.UnknownTopic, false},
 	{state.ErrUnknownPartition, api.UnknownPartition, true},
+	{queue.ErrNotQueue, api.NotAQueue, true},
+	{queue.ErrNeeded, api.TopicInUse, true},
+	{queue.ErrReceipt, api.UnknownReceipt, true},
+	{queue.ErrStale, api.StaleReceipt, true},
+	{queue.ErrLeased, api.MessageLeased, true},
+	{queue.ErrUnknownMessage, api.UnknownMessage, true},
+	{queue.ErrNoDeadLetter, api.NoDeadLetterQueue, true},
+	{queue.ErrLimit, api.QueueLimit, true},
+	{broker.ErrQueueFull, api.QueueFull, true}, // before ErrOverBudget, which it can be
 	{state.ErrTopicExists, api.TopicExists, false},
 	{broker.ErrTopicInUse, api.TopicInUse, true}, // before the error that it wraps
 	{state.ErrOffsetMismatch, api.OffsetMismatch, true},

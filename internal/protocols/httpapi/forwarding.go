@@ -99,6 +99,16 @@ func (a *API) send(rt *route, call *forward.Call, w http.ResponseWriter, r *http
 		a.relayed(r, resp)
 		return nil
 	}
+	if rt.path == leasePath { // its connection waits, as at the leader
+		ctx, done := a.stops.Until(r.Context())
+		defer done()
+		slot := httpconn.SlotOf(ctx)
+		if !slot.Wait(httpconn.PollBytes, done) {
+			return a.source.noReader()
+		}
+		defer slot.EndWait()
+		call.Within(ctx)
+	}
 	began := time.Now()
 	if err = call.Send(r); !errors.Is(err, forward.ErrLeads) {
 		a.metrics.forwarded(codeOf(err), time.Since(began))

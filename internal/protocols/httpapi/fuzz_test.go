@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/log"
 	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
@@ -42,7 +43,7 @@ func handler(f *testing.F) *API {
 	for _, codec := range []record.Compression{record.None, record.Zstd} {
 		brokertest.Send(f, b, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, value("a"), record.Record{Timestamp: 1, Key: []byte("k"), Value: nil}, value("ccc")))
 	}
-	a := must.Get(New(b, Options{Auth: authority(f, b), RecordsMax: 100}))(f)
+	a := must.Get(New(b, Options{Auth: authority(f, b), Queues: queue.Open(queue.Options{Broker: b}), RecordsMax: 100}))(f)
 	return a
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/log"
 	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/protocols/auth"
 	"github.com/sebbroker/seb/internal/protocols/console"
 	"github.com/sebbroker/seb/test/check"
@@ -96,6 +97,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		t.Fatal(err)
 	} else {
 		s.close = s.b.Close
+		c.http.Queues = queue.Open(queue.Options{Broker: s.b, Logger: logger})
 	}
 	s.auth = auth.New(auth.Options{Broker: s.b, RootKey: canary, Internal: ownTopics, Now: c.now})
 	c.http.Auth = s.auth

@@ -37,6 +37,7 @@ func (s *server) openNode(ctx context.Context, c *setup) {
 	}))(s.t)
 	s.b, s.close, s.budget = n.Broker, n.Close, n.Budget()
 	c.http.Keys, c.http.Triggers, c.http.Riemann = n.Keys(), n.Triggers(), n.Riemann()
+	c.http.Queues = n.Queues()
 	if c.wrap != nil {
 		c.http.Keys = c.wrap(n.Keys())
 	}

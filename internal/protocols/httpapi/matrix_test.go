@@ -56,6 +56,22 @@ var validRequests = map[string]validRequest{
 	"GET /latency":       {status: 200},
 	"GET /cost":          {status: 200},
 
+	"GET /queues":            {status: 200, asked: []string{"jobs"}},
+	"GET /queues/{queue}":    {at: "/queues/jobs", status: 200},
+	"PUT /queues/{queue}":    {at: "/queues/new%d", body: `{"settings":{"dead-letter":"none"}}`, status: 201, asked: []string{"new%d", "new%d"}},
+	"DELETE /queues/{queue}": {at: "/queues/old%d", status: 204, before: ownQueue},
+
+	"POST /queues/{queue}/pause":    {at: "/queues/old%d/pause", status: 200, before: ownQueue},
+	"POST /queues/{queue}/resume":   {at: "/queues/old%d/resume", status: 200, before: ownQueue},
+	"GET /queues/{queue}/messages":  {at: "/queues/jobs/messages", status: 200},
+	"POST /queues/{queue}/messages": {at: "/queues/old%d/messages", kind: api.OctetStream, body: "v", status: 201, before: ownQueue},
+	"POST /queues/{queue}/lease":    {at: "/queues/old%d/lease", status: 200, before: ownMessage},
+	"POST /queues/{queue}/settle":   {at: "/queues/jobs/settle", body: `{"messages":[{"receipt":"x","do":"done"}]}`, status: 200},
+	"POST /queues/{queue}/purge":    {at: "/queues/old%d/purge", status: 200, before: ownMessage},
+	"POST /queues/{queue}/redrive":  {at: "/queues/old%d/redrive", body: `{"to":"jobs"}`, status: 200, before: ownMessage, asked: []string{"jobs"}},
+
+	"DELETE /queues/{queue}/messages/{message}": {at: "/queues/old%d/messages/0-0", status: 204, before: ownMessage},
+
 	"POST /console/login":  {status: 200},
 	"GET /console/session": {status: 200},
 	"POST /console/logout": {status: 204},
@@ -136,6 +152,8 @@ func everyRoute(t *testing.T, change ...func(*setup)) *server {
 	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"`+content+`"}`)
 	ownGroup(s, 0)
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
+	s.must(201, s.send("PUT", "/queues/jobs", `{"settings":{"dead-letter":"none"}}`), nil)
+	s.must(200, s.sendMessages("jobs", `{"value":"`+content+`"}`), nil)
 	s.must(201, s.send("POST", "/tokens", `{"id":"someone"}`), nil)
 	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
 	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0","id":"`+content+`","data":{"`+content+`":1}}`), nil)
@@ -168,6 +186,22 @@ func requestAt(method, path string) *http.Request {
 }
 
 func allowedAt(path string) string { return allowed(requestAt("", path)) }
+
+func ownQueue(s *server, n int) {
+	s.must(201, s.send("PUT", fmt.Sprintf("/queues/old%d", n), `{"settings":{"dead-letter":"none"}}`), nil)
+}
+
+// sendMessages sends messages in JSON.
+func (s *server) sendMessages(queue, body string) *answered {
+	s.t.Helper()
+	return s.do(call{method: "POST", path: "/queues/" + queue + "/messages", body: strings.NewReader(body), header: map[string]string{"Content-Type": api.JSON, "Accept": "*/*"}})
+}
+
+// ownMessage makes a queue with a message.
+func ownMessage(s *server, n int) {
+	ownQueue(s, n)
+	s.must(200, s.sendMessages(fmt.Sprintf("old%d", n), `{"value":"`+content+`"}`), nil)
+}
 
 func ownGroup(s *server, n int) {
 	s.must(200, s.send("PUT", fmt.Sprintf("/offsets?group=g%d&topic-name=t&partition=0", n), `{"offset":1}`), nil)

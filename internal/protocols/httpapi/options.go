@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/cost"
 	"github.com/sebbroker/seb/internal/engine/log/compact"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/engine/stats"
 	"github.com/sebbroker/seb/internal/engine/views/keyindex"
 	"github.com/sebbroker/seb/internal/protocols/auth"
@@ -58,6 +59,8 @@ type Options struct {
 	WebhookTargets webhook.Policy
 	// Riemann is the index of Riemann events; with nil the route of it reports that there is none.
 	Riemann *index.Index
+	// Queues are the queues of the broker; with nil the routes of queues report that there are none.
+	Queues *queue.Queues
 	// Groups changes committed offsets; nil means the broker, which does not know group members.
 	Groups Groups
 	// Members describes the members of groups; nil means that groups have none.
@@ -145,6 +148,7 @@ type Node interface {
 	Keys() *keyindex.View     // nil: no key index
 	Triggers() *rules.Engine  // nil: no triggers
 	Riemann() *index.Index    // nil: no index of Riemann events
+	Queues() *queue.Queues    // of the broker
 	Cost() *cost.Meter        // nil: no prices
 	StoreName() string        // of the bucket, for people
 	Compaction() compact.Pass // the running one
@@ -152,7 +156,7 @@ type Node interface {
 
 // OptionsOf returns options with what a node has: its indexes, its triggers and its costs.
 func OptionsOf(n Node) Options {
-	o := Options{Keys: n.Keys(), Triggers: n.Triggers(), Riemann: n.Riemann(), Cost: n.Cost(), Store: n.StoreName(), Compaction: n.Compaction}
+	o := Options{Keys: n.Keys(), Triggers: n.Triggers(), Riemann: n.Riemann(), Queues: n.Queues(), Cost: n.Cost(), Store: n.StoreName(), Compaction: n.Compaction}
 	if engine := n.Triggers(); engine != nil {
 		o.OriginalEvent = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
 			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)

@@ -222,35 +222,48 @@ func topicOf(info *broker.TopicInfo, partition int32) api.Topic {
 
 // readSpec reads the body of PUT /topic. An empty body means defaults, or no change.
 func (a *API) readSpec(w http.ResponseWriter, r *http.Request) (spec broker.TopicSpec, err error) {
-	memory, err := a.reserveBody(r, topicBodyMax)
+	var in api.TopicSpec
+	memory, err := a.decodeIf(w, r, topicBodyMax, &in)
 	if err != nil {
 		return spec, err
 	}
 	defer memory.Release()
-	body, err := httpconn.Small(w, r, topicBodyMax)
-	if err != nil {
-		return spec, err
-	}
-	if len(bytes.TrimSpace(body)) == 0 {
-		return spec, nil
-	}
-	var in api.TopicSpec
-	if err := httpconn.Decode(body, &in); err != nil {
-		return spec, err
-	}
 	if in.Partitions < 0 {
 		return spec, problem.BadField("partitions", "want 1 or more, given %d", in.Partitions)
 	}
 	spec.Partitions = in.Partitions
-	for name, value := range in.Settings {
-		if spec.Settings == nil {
-			spec.Settings = map[string]string{}
+	spec.Settings, err = settingTexts(in.Settings)
+	return spec, err
+}
+
+// decodeIf is decode for a body that may be empty, and changes nothing then.
+func (a *API) decodeIf(w http.ResponseWriter, r *http.Request, limit int64, into any) (*budget.Reservation, error) {
+	memory, err := a.reserveBody(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	body, err := httpconn.Small(w, r, limit)
+	if err == nil && len(bytes.TrimSpace(body)) > 0 {
+		err = httpconn.Decode(body, into)
+	}
+	if err != nil {
+		memory.Release()
+		return nil, err
+	}
+	return memory, nil
+}
+
+// settingTexts returns the values of settings as texts; nil if there are none.
+func settingTexts(in map[string]json.RawMessage) (texts map[string]string, err error) {
+	for name, value := range in {
+		if texts == nil {
+			texts = map[string]string{}
 		}
-		if spec.Settings[name], err = settingText(name, value); err != nil {
-			return spec, err
+		if texts[name], err = settingText(name, value); err != nil {
+			return nil, err
 		}
 	}
-	return spec, nil
+	return texts, nil
 }
 
 // settingText returns a setting's value as text: strings unquoted, numbers and booleans as written,

@@ -45,6 +45,7 @@ var appendFaults = faults{
 	{broker.ErrClosed, kerr.NotLeaderForPartition},
 	{broker.ErrTooLarge, kerr.MessageTooLarge},
 	{record.ErrTooLarge, kerr.MessageTooLarge},
+	{broker.ErrQueueFull, kerr.NotEnoughReplicas},
 	{state.ErrOverBudget, kerr.NotEnoughReplicas}, // includes a temporary ErrStateFull
 	{state.ErrStateFull, kerr.PolicyViolation},
 	{budget.ErrOver, kerr.NotEnoughReplicas},

@@ -50,6 +50,7 @@ func TestAppendCodes(t *testing.T) {
 		broker.ErrClosed:                       kerr.NotLeaderForPartition.Code,
 		state.ErrFull:                          kerr.NotEnoughReplicas.Code,
 		&state.StateFullError{}:                kerr.PolicyViolation.Code,
+		&broker.QueueFullError{Topic: "q"}:     kerr.NotEnoughReplicas.Code,
 		&state.StateFullError{Ranges: true}:    kerr.NotEnoughReplicas.Code,
 		&budget.OverError{Wanted: 1, Limit: 2}: kerr.NotEnoughReplicas.Code,
 		late:                                   kerr.NotEnoughReplicas.Code,

@@ -41,7 +41,8 @@ func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (Ticket
 
 // mayHelp reports whether a message that was refused with an error may be stored later.
 func mayHelp(err error) bool {
-	return errors.Is(err, budget.ErrOver) || errors.Is(err, state.ErrOverBudget) || errors.Is(err, state.ErrNotLeader)
+	return errors.Is(err, budget.ErrOver) || errors.Is(err, state.ErrOverBudget) ||
+		errors.Is(err, broker.ErrQueueFull) || errors.Is(err, state.ErrNotLeader)
 }
 
 // holder is the memory of a message, of which that of its records is a part.

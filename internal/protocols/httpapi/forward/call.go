@@ -44,6 +44,9 @@ func (f *Forwarder) Keep(w http.ResponseWriter, r *http.Request) *Call {
 	return c
 }
 
+// Within lets the next Send end with ctx.
+func (c *Call) Within(ctx context.Context) { c.r = c.r.WithContext(ctx) }
+
 // Begin prepares a request that is forwarded. wait, if not nil, lets it wait for memory. The caller
 // closes the Call.
 func (f *Forwarder) Begin(w http.ResponseWriter, r *http.Request, wait func(*httpconn.Body)) (*Call, error) {
