@@ -1,0 +1,120 @@
+package queues
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+const key = "a-key-of-the-test-of-queues"
+
+// broker is a `seb serve` at one address.
+type broker struct {
+	t                         *testing.T
+	program, bucket, dir, url string
+	port                      string
+	env                       []string
+	mu                        sync.Mutex // guards the process
+	process                   *testenv.Broker
+	client                    http.Client
+}
+
+func newBroker(t *testing.T) *broker {
+	b := &broker{t: t, program: testenv.Program(t), dir: t.TempDir(), env: []string{"SEB_API_KEY=" + key}}
+	b.bucket = filepath.Join(t.TempDir(), "bucket")
+	if *onS3 {
+		b.bucket = testenv.S3ForTest(t).Spec("queues")
+		b.env = append(b.env, testenv.S3Keys...)
+	}
+	_, b.port = must.Get2(net.SplitHostPort(must.Get(testenv.FreeAddress())(t)))(t)
+	t.Cleanup(b.Kill)
+	return b
+}
+
+// start starts the broker, also after a kill.
+func (b *broker) start() {
+	b.t.Helper()
+	p := must.Get(testenv.Serve(b.program, b.env, "--bucket", b.bucket, "--data-dir", b.dir, "--http-port", b.port))(b.t)
+	url, err := p.Address(b.dir)
+	if err != nil {
+		b.t.Fatalf("%v\n%s", err, p.Log())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.process, b.url = p, url
+}
+
+// Kill sends SIGKILL.
+func (b *broker) Kill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.process != nil {
+		b.process.Kill()
+	}
+}
+
+// try sends a request. The error is also that of a broker that is gone.
+func (b *broker) try(ctx context.Context, method, path string, in, out any) error {
+	body, ok := in.(string)
+	if !ok {
+		body = string(must.Get(json.Marshal(in))(b.t))
+	}
+	b.mu.Lock()
+	url := b.url
+	b.mu.Unlock()
+	req := must.Get(http.NewRequestWithContext(ctx, method, url+path, bytes.NewReader([]byte(body))))(b.t)
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
+			b.t.Errorf("%s %s: %d %s", method, path, resp.StatusCode, answer)
+		}
+		return fmt.Errorf("%s %s: %d %s", method, path, resp.StatusCode, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}
+
+// call sends a request that must succeed.
+func (b *broker) call(ctx context.Context, method, path, in string, out any) {
+	b.t.Helper()
+	must.NoError(b.t, b.try(ctx, method, path, in, out))
+}
+
+// drained waits until a queue has no messages.
+func (b *broker) drained(queue string) {
+	b.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		var q api.Queue
+		b.call(b.t.Context(), "GET", "/queues/"+queue, "", &q)
+		if q.Ready+q.Leased+q.Delayed+q.Retry+q.Dying == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("queue %s is not empty after two minutes: %+v", queue, q)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package queues tests queues from outside: workers of a real broker, which is killed.
+package queues
