@@ -263,10 +263,10 @@ func (l *ledger) bury(b *broker, queue string) {
 			}
 			j.letters++
 			for _, h := range m.Headers {
-				if h.Name != "seb-message" {
+				if h.Key != "seb-message" {
 					continue
 				}
-				if id := fmt.Sprint(h.Value); ids[id] {
+				if id := *h.Value; ids[id] {
 					l.t.Errorf("message %s of %s is a dead letter twice", id, queue)
 				} else {
 					ids[id] = true

@@ -1,0 +1,28 @@
+// Command queues kills a broker beside workers of its queues, which settle, retry or forget their messages. Then
+// each acknowledged message must be done by the word of a worker, or be one dead letter. It takes half an
+// hour, half of it on the real S3 server, and prints totals.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"time"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	flag.Duration("time", 15*time.Minute, "duration of the load on a folder, and again on S3")
+	flag.Duration("every", time.Second, "mean time between two kills")
+	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
+		args := append([]string{"-args"}, campaign.Flags("time", "every")...)
+		return []campaign.Step{
+			campaign.Test("test/queues", "^TestKilledBroker$", args...),
+			campaign.Test("test/queues", "^TestKilledBroker$", append(args, "-s3")...),
+		}, campaign.S3(ctx)
+	})
+}
