@@ -148,10 +148,23 @@ func (c Caller) Call(ctx context.Context, method, path, body string, headers ...
 // Expectation maps paths to a broker's answers: JSON, or lines of JSON as text.
 type Expectation map[string]string
 
+// timeless returns a list of a queue's messages without their states, which depend on the time.
+func timeless(text string) (string, error) {
+	var list api.QueueMessages
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return "", err
+	}
+	for i := range list.Messages {
+		list.Messages[i].State = ""
+	}
+	out, err := json.Marshal(list)
+	return string(out), err
+}
+
 // Observe requests everything that a bucket must keep: topics, records, groups, newest values,
-// triggers, firings, tokens, rules and quotas.
-func Observe(ctx context.Context, c Caller) (Expectation, error) {
-	seen := Expectation{}
+// triggers, firings, tokens, rules, quotas and messages of queues.
+func Observe(ctx context.Context, c Caller) (seen Expectation, err error) {
+	seen = Expectation{}
 	get := func(path string, headers ...string) error {
 		answer, err := c.Call(ctx, http.MethodGet, path, "", headers...)
 		seen[path] = string(answer)
@@ -199,6 +212,15 @@ func Observe(ctx context.Context, c Caller) (Expectation, error) {
 				if err := get(path, "Accept", api.NDJSON); err != nil {
 					return nil, err
 				}
+			}
+		}
+		if t.Settings["queue"] != "" {
+			path := "/queues/" + name + "/messages?limit=1000"
+			if err := get(path); err != nil {
+				return nil, err
+			}
+			if seen[path], err = timeless(seen[path]); err != nil {
+				return nil, err
 			}
 		}
 		if t.Settings["cleanup-policy"] == "compact" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
 	"github.com/sebbroker/seb/test/golden"
 	"github.com/sebbroker/seb/test/must"
@@ -25,8 +26,8 @@ var (
 const apiKey = "golden-key-0123456789"
 
 // TestGenerate makes an archive of each layout (the objects of a folder and of S3, the files of a folder
-// with journals), of a bucket that was raised from level 1, of one with tokens and rules, and of one
-// with quotas:
+// with journals), of a bucket that was raised from level 1, of one with tokens and rules, of one
+// with quotas, and of one with queues:
 //
 //	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
 //	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
@@ -40,6 +41,7 @@ func TestGenerate(t *testing.T) {
 	t.Run("raised", makeRaised)
 	t.Run("access", makeAccess)
 	t.Run("quotas", makeQuotas)
+	t.Run("queues", makeQueues)
 }
 
 type maker struct {
@@ -169,6 +171,53 @@ func makeQuotas(t *testing.T) {
 	limit("later", `{"produce_bytes":1099511627776}`)
 	m.stop()
 	m.finish("quotas")
+}
+
+// makeQueues makes a bucket with queues, whose messages are in every state, in a snapshot and in later
+// commit objects.
+func makeQueues(t *testing.T) {
+	m := &maker{t: t, program: *generate, bucket: filepath.Join(t.TempDir(), "bucket"), data: t.TempDir(), rounds: 2}
+	m.start()
+	for topic, body := range map[string]string{
+		"plain": `{}`, "several": `{"partitions":3}`, "stamped": `{}`, "compacted": `{"settings":{"cleanup-policy":"compact"}}`,
+	} {
+		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
+	}
+	post := func(path, kind, body string, into any) {
+		answer := m.must("POST", "/queues/"+path, body, "Content-Type", kind)
+		if into != nil {
+			must.NoError(t, json.Unmarshal(answer, into))
+		}
+	}
+	const settings = `"keep-done":"unlimited","visibility":"12h","backoff":"300d"`
+	m.must("PUT", "/queues/mails", `{"priorities":2,"settings":{`+settings+`,"rate":"1000"}}`, "Content-Type", "application/json")
+	m.must("PUT", "/queues/ordered", `{"settings":{`+settings+`,"key-mode":"order"}}`, "Content-Type", "application/json")
+	work := func(queue string, do ...string) {
+		var got api.QueueMessages
+		post(queue+"/lease", api.JSON, fmt.Sprintf(`{"max":%d,"wait":"20s"}`, len(do)), &got)
+		var said api.Settlements
+		for i := range got.Messages {
+			if do[i] != "" {
+				said.Messages = append(said.Messages, api.Settlement{Receipt: got.Messages[i].Receipt, Do: do[i], Reason: "golden"})
+			}
+		}
+		post(queue+"/settle", api.JSON, string(must.Get(json.Marshal(said))(t)), nil)
+	}
+	send := func(round int) {
+		for i := range 6 {
+			post("mails/messages", api.NDJSON, fmt.Sprintf(`{"value":"m%d-%d","priority":%d,"headers":[{"key":"h","value":"v"}]}`, round, i, i%2), nil)
+			post("ordered/messages", api.NDJSON, fmt.Sprintf(`{"key":"k%d","value":"o%d-%d"}`, i%3, round, i), nil)
+		}
+		post("mails/messages", api.NDJSON, fmt.Sprintf(`{"value":"later","delay":"360d"}`+"\n"+`{"value":"once","dedup":"id-%d"}`, round), nil)
+		work("mails", "", "done", "retry", "dead", "extend", "done")
+		work("ordered", "done", "retry", "")
+	}
+	send(0)
+	m.records(0)
+	m.compacts()
+	send(1)
+	m.stop()
+	m.finish("queues")
 }
 
 // finish stores the archive and the program's answers, observed in a run that changes nothing
