@@ -148,6 +148,11 @@ func (m *Queues) Update(ctx context.Context, name string, s Spec) (Info, error) 
 	if _, err := m.b.UpdateTopic(ctx, name, spec); err != nil {
 		return Info{}, err
 	}
+	m.mu.Lock()
+	if m.epoch != 0 {
+		m.refresh() // so that the next call finds the settings
+	}
+	m.mu.Unlock()
 	return m.Info(name)
 }
 

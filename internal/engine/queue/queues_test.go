@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -297,4 +298,35 @@ func TestRefusals(t *testing.T) {
 	must.ErrorIsf(t, err, queue.ErrNotQueue, "lease of a topic")
 	must.NoError(t, f.q.Delete(t.Context(), "a"))
 	must.NoError(t, f.q.Delete(t.Context(), "a.dead"))
+}
+
+// TestATooLargeMessage: the others of its request are stored.
+func TestATooLargeMessage(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q")
+	must.Get(f.b.UpdateTopic(t.Context(), "q", broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000", "compression": "gzip"}}))(t)
+	random := make([]byte, 2000)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(random)
+	sent := must.Get(f.q.Send(t.Context(), "q", []queue.Message{text("a"), {Value: random}, text("b"), text("c")}))(t)
+	must.ErrorIsf(t, sent[1].Err, broker.ErrTooLarge, "message of 2,000 bytes")
+	for _, i := range []int{0, 2, 3} {
+		must.NoErrorf(t, sent[i].Err, "message %d", i)
+	}
+	must.Equal(t, len(f.lease("q", 5)), 3)
+}
+
+// TestSettingsHoldAtOnce: a paused queue gives nothing as soon as the pause is answered.
+func TestSettingsHoldAtOnce(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q")
+	f.send("q", text("a"))
+	for range 20 {
+		must.Get(f.q.Update(t.Context(), "q", queue.Spec{Settings: map[string]string{"paused": "true"}}))(t)
+		f.none("q")
+		must.Get(f.q.Update(t.Context(), "q", queue.Spec{Settings: map[string]string{"paused": ""}}))(t)
+		l := must.Get(f.q.Lease(t.Context(), queue.LeaseRequest{Queue: "q"}))(t)
+		must.Equal(t, len(l.List), 1)
+		l.Return()
+		l.Release()
+	}
 }

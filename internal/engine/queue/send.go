@@ -102,6 +102,19 @@ type group struct {
 	same   *group   // an earlier one of the request, with its dedup ID
 }
 
+// terms are those of the messages of a request.
+type terms struct {
+	state.QueueSettings
+	encode record.EncodeOptions
+	epoch  uint32
+	now    int64
+}
+
+// alone reports whether a message may be too large, so that others must not be appended with it.
+func (t *terms) alone(r *record.Record) bool {
+	return sizeOf(r) > min(t.encode.BatchBytes, record.BatchTarget)/2
+}
+
 // Send sends messages, and waits until they are stored. Each has its own result. The error is that of the
 // queue, as of Lease.
 func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent, error) {
@@ -109,21 +122,27 @@ func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent
 	if err != nil {
 		return nil, err
 	}
-	set, topic, epoch, now := l.core.Settings, l.ref(), m.epoch, m.now()
+	topic := l.ref()
+	t := terms{QueueSettings: l.core.Settings, epoch: m.epoch, now: m.now()}
 	m.mu.Unlock()
+	_, of, err := m.b.Resolved(queue)
+	if err != nil {
+		return nil, err
+	}
+	t.encode = record.EncodeOptions{Compression: of.Codec(), BatchBytes: of.MaxBatchBytes}
 	results := make([]Sent, len(list))
 	full := m.full()
 	var groups []*group
 	for i := range list {
 		x := &list[i]
-		if results[i].Err = x.check(&set, topic.Partitions, full); results[i].Err == nil {
-			groups = x.group(groups, i, &set, now)
+		if results[i].Err = x.check(&t.QueueSettings, topic.Partitions, full); results[i].Err == nil {
+			groups = x.group(groups, i, &t)
 		}
 	}
 	first := map[record.ID]*group{}
 	for _, g := range groups {
 		if g.same = first[g.hash]; g.same == nil {
-			m.send(ctx, l, epoch, &set, g, results)
+			m.send(ctx, l, &t, g, results)
 		}
 		if !g.hash.IsZero() && g.same == nil {
 			first[g.hash] = g
@@ -187,22 +206,22 @@ func (x *Message) check(s *state.QueueSettings, priorities int, full error) erro
 }
 
 // group adds a message to the groups: to the last one, if nothing distinguishes them.
-func (x *Message) group(groups []*group, i int, s *state.QueueSettings, now int64) []*group {
-	r := record.Record{Timestamp: now / 1000, Key: x.Key, Value: x.Value, Headers: x.Headers}
+func (x *Message) group(groups []*group, i int, t *terms) []*group {
+	r := record.Record{Timestamp: t.now / 1000, Key: x.Key, Value: x.Value, Headers: x.Headers}
 	if x.Expire > 0 {
-		at := time.UnixMicro(now).Add(x.Expire).UnixMilli()
+		at := time.UnixMicro(t.now).Add(x.Expire).UnixMilli()
 		r.Headers = append(r.Headers[:len(r.Headers):len(r.Headers)], record.Header{Key: HeaderExpire, Value: fmt.Append(nil, at)})
 	}
 	g := &group{first: i, part: uint32(x.Priority)}
-	if d := max(x.Delay, s.Delay); d > 0 {
-		g.until = now + micros(d)
+	if d := max(x.Delay, t.Delay); d > 0 {
+		g.until = t.now + micros(d)
 	}
-	if x.Dedup != "" && s.DedupWindow > 0 {
+	if x.Dedup != "" && t.DedupWindow > 0 {
 		sum := sha256.Sum256([]byte(x.Dedup))
 		copy(g.hash[:], sum[:])
 	}
-	if n := len(groups); n > 0 && g.hash.IsZero() {
-		if l := groups[n-1]; l.hash.IsZero() && l.part == g.part && l.until == g.until && l.first+len(l.recs) == i {
+	if n := len(groups); n > 0 && g.hash.IsZero() && !t.alone(&r) {
+		if l := groups[n-1]; l.hash.IsZero() && !t.alone(&l.recs[0]) && l.part == g.part && l.until == g.until && l.first+len(l.recs) == i {
 			l.recs = append(l.recs, r)
 			return groups
 		}
@@ -212,7 +231,7 @@ func (x *Message) group(groups []*group, i int, s *state.QueueSettings, now int6
 }
 
 // send proposes a group.
-func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.QueueSettings, g *group, results []Sent) {
+func (m *Queues) send(ctx context.Context, l *live, t *terms, g *group, results []Sent) {
 	fail := func(err error) {
 		for i := range g.recs {
 			results[g.first+i].Err = err
@@ -220,7 +239,7 @@ func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.Queue
 		m.unsent(l, g)
 	}
 	if !g.hash.IsZero() {
-		id, known, err := m.remember(ctx, l, s, g)
+		id, known, err := m.remember(ctx, l, &t.QueueSettings, g)
 		switch {
 		case err != nil:
 			fail(err)
@@ -231,7 +250,7 @@ func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.Queue
 			return
 		}
 	}
-	data, sum, err := record.Append(nil, g.recs, record.EncodeOptions{})
+	data, sum, err := record.Append(nil, g.recs, t.encode)
 	if err != nil {
 		fail(err)
 		return
@@ -241,7 +260,7 @@ func (m *Queues) send(ctx context.Context, l *live, epoch uint32, s *state.Queue
 		g.plain = m.b.Submit(ctx, []broker.Append{a})
 		return
 	}
-	u := &broker.QueueUpdate{Epoch: epoch, Topic: l.ref().ID, Partition: g.part, Change: &state.QueueChange{}, Placed: true}
+	u := &broker.QueueUpdate{Epoch: t.epoch, Topic: l.ref().ID, Partition: g.part, Change: &state.QueueChange{}, Placed: true}
 	if g.until != 0 {
 		u.Change.Runs = []state.QueueRun{{Span: sum.Span, State: state.QueueWaiting, Until: g.until}}
 	}
