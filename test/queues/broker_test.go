@@ -2,6 +2,7 @@ package queues
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ type broker struct {
 	t                         *testing.T
 	program, bucket, dir, url string
 	port                      string
+	memory                    string // --memory-limit
 	env                       []string
 	mu                        sync.Mutex // guards the process
 	process                   *testenv.Broker
@@ -46,7 +48,7 @@ func newBroker(t *testing.T) *broker {
 // start starts the broker, also after a kill.
 func (b *broker) start() {
 	b.t.Helper()
-	p := must.Get(testenv.Serve(b.program, b.env, "--bucket", b.bucket, "--data-dir", b.dir, "--http-port", b.port))(b.t)
+	p := must.Get(testenv.Serve(b.program, b.env, "--bucket", b.bucket, "--data-dir", b.dir, "--http-port", b.port, "--memory-limit", cmp.Or(b.memory, "128MiB")))(b.t)
 	url, err := p.Address(b.dir)
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, p.Log())
@@ -67,6 +69,10 @@ func (b *broker) Kill() {
 
 // try sends a request. The error is also that of a broker that is gone.
 func (b *broker) try(ctx context.Context, method, path string, in, out any) error {
+	return b.tryAs(ctx, api.JSON, method, path, in, out)
+}
+
+func (b *broker) tryAs(ctx context.Context, kind, method, path string, in, out any) error {
 	body, ok := in.(string)
 	if !ok {
 		body = string(must.Get(json.Marshal(in))(b.t))
@@ -76,7 +82,7 @@ func (b *broker) try(ctx context.Context, method, path string, in, out any) erro
 	b.mu.Unlock()
 	req := must.Get(http.NewRequestWithContext(ctx, method, url+path, bytes.NewReader([]byte(body))))(b.t)
 	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	resp, err := b.client.Do(req)
 	if err != nil {
 		return err
