@@ -120,7 +120,7 @@ func (b *broker) drained(queue string) {
 			return
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("queue %s is not empty after two minutes: %+v", queue, q)
+			b.t.Fatalf("queue %s is not empty after two minutes: %+v\n%s", queue, q, b.process.Log())
 		}
 	}
 }

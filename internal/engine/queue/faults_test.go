@@ -21,7 +21,8 @@ import (
 type counted struct {
 	objstore.Store
 	puts, others atomic.Int64
-	refuses      atomic.Bool
+	refuses      atomic.Bool // PUTs
+	unreadable   atomic.Bool
 }
 
 func (c *counted) Put(ctx context.Context, key string, body objstore.Body) error {
@@ -34,6 +35,9 @@ func (c *counted) Put(ctx context.Context, key string, body objstore.Body) error
 
 func (c *counted) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	c.others.Add(1)
+	if c.unreadable.Load() {
+		return objstore.Object{}, errors.New("the store is away")
+	}
 	return c.Store.Get(ctx, key, r)
 }
 
@@ -138,6 +142,27 @@ func TestWorkersShareMessages(t *testing.T) {
 	i := must.Get(f.q.Info("q"))(t)
 	if left := i.Ready + i.InFlight + i.Delayed + i.Retrying; left != 0 {
 		t.Errorf("left: %+v", i)
+	}
+}
+
+// TestKeysThatCannotBeRead: after a start, while the store cannot be read, messages with keys wait, and come
+// then.
+func TestKeysThatCannotBeRead(t *testing.T) {
+	s := &counted{Store: objstore.NewMemory()}
+	f := open(t, s)
+	f.create("q", "key-mode", "order")
+	for i := range 5 {
+		f.send("q", queue.Message{Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
+	}
+	f.close()
+	f = open(t, s)
+	s.unreadable.Store(true)
+	f.none("q")
+	before := s.others.Load()
+	sebtest.Eventually(t, "the keys are looked for", func() bool { return s.others.Load() > before })
+	s.unreadable.Store(false)
+	for n := 0; n < 5; {
+		n += len(f.lease("q", 5))
 	}
 }
 

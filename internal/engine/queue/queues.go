@@ -12,6 +12,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/engine/base/pause"
 	"github.com/sebbroker/seb/internal/engine/base/sampled"
 	"github.com/sebbroker/seb/internal/engine/base/wake"
 	"github.com/sebbroker/seb/internal/engine/broker"
@@ -284,23 +285,27 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 	}
 }
 
-// seek reads the keys of messages for the core.
+// seek reads the keys of messages for the core, which does not ask for them again. So it tries again until
+// it has all of them.
 func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []state.QueueRun) {
 	var keys []Key
 	for _, run := range runs {
-		err := m.b.EachRecord(ctx, l.ref(), int32(p), run.Base, run.End(), func(r *record.Record) bool {
-			if r.Offset >= run.Base {
-				keys = append(keys, Key{r.Offset, hashOf(r.Key), run})
+		for from := run.Base; from < run.End() && ctx.Err() == nil; {
+			before := from
+			err := m.b.EachRecord(ctx, l.ref(), int32(p), from, run.End(), func(r *record.Record) bool {
+				if r.Offset >= from {
+					keys = append(keys, Key{r.Offset, hashOf(r.Key), run})
+					from = r.Offset + 1
+				}
+				return true
+			})
+			if err == nil && from == before {
+				from = m.gone(l, p, from)
 			}
-			return true
-		})
-		if err != nil {
-			m.lines.Warn(m.log, l.ref().Name, "reading the keys of a queue failed; trying again", "queue", l.ref().Name, "err", err)
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
+			if from == before {
+				m.lines.Warn(m.log, l.ref().Name, "reading the keys of a queue failed; trying again", "queue", l.ref().Name, "err", err)
+				_ = pause.Wait(ctx, seekPause)
 			}
-			break
 		}
 	}
 	m.mu.Lock()
@@ -309,6 +314,18 @@ func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []st
 	if m.live[l.ref().ID] == l && l.core == c && m.ctx == ctx {
 		m.touch(l)
 	}
+}
+
+// seekPause is the pause after keys could not be read.
+const seekPause = 500 * time.Millisecond
+
+// gone returns the first offset from one on that a partition may have: not those below its start, and none
+// if it is gone.
+func (m *Queues) gone(l *live, p uint32, from int64) int64 {
+	if !m.b.ReadQueue(l.ref().ID, p, func(_ *state.Queue, at *state.Partition) { from = max(from, at.Start) }) {
+		return math.MaxInt64
+	}
+	return from
 }
 
 // flush proposes the open changes, each of which gets more until the log makes a slot of it.
