@@ -10,6 +10,18 @@ type (
 	Partition = api.Partition
 	// PartitionOffset is the offset of a partition at a time.
 	PartitionOffset = api.PartitionOffset
+	// Queue is a queue with the numbers of its messages.
+	Queue = api.Queue
+	// OutgoingMessage is a message to send to a queue.
+	OutgoingMessage = api.Message
+	// MessageResult is the outcome for a message of a request.
+	MessageResult = api.MessageResult
+	// QueueMessage is a message of a queue.
+	QueueMessage = api.QueueMessage
+	// RedriveRequest says which messages to move where.
+	RedriveRequest = api.RedriveRequest
+	// Redriven is what a request has moved.
+	Redriven = api.Redriven
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
 	// Cluster are the brokers of a bucket, as one of them sees them.

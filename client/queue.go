@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/sebbroker/seb/api"
+)
+
+// QueueSpec describes a queue to create or update.
+type QueueSpec struct {
+	Priorities int               // 0: one at creation, unchanged on update
+	Settings   map[string]string // merged into the current settings; "" removes one
+}
+
+// Queues describes all queues, sorted by name.
+func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
+	return listed(ctx, c, "/queues", nil, func(p *api.Queues) ([]Queue, *string) { return p.Queues, p.Next })
+}
+
+// Queue describes a queue. Errors: ErrUnknownTopic, ErrNotAQueue.
+func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
+	return get[Queue](ctx, c, queuePath(name, ""), nil)
+}
+
+func queuePath(name, rest string) string { return "/queues/" + url.PathEscape(name) + rest }
+
+// CreateQueue creates a queue, with the dead-letter queue of its name and .dead unless the settings name
+// another one or none. Error: ErrTopicExists.
+func (c *Client) CreateQueue(ctx context.Context, name string, spec QueueSpec) (Queue, error) {
+	return c.putQueue(ctx, name, spec, map[string]string{"If-None-Match": "*"})
+}
+
+// UpdateQueue merges settings into those of a queue. Errors: ErrUnknownTopic, ErrNotAQueue.
+func (c *Client) UpdateQueue(ctx context.Context, name string, spec QueueSpec) (Queue, error) {
+	if q, err := c.Queue(ctx, name); err != nil {
+		return q, err
+	}
+	return c.putQueue(ctx, name, spec, nil)
+}
+
+func (c *Client) putQueue(ctx context.Context, name string, spec QueueSpec, header map[string]string) (Queue, error) {
+	body := api.QueueSpec{Priorities: spec.Priorities, Settings: map[string]json.RawMessage{}}
+	for k, v := range spec.Settings {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return Queue{}, rejected(err)
+		}
+		body.Settings[k] = raw
+	}
+	return sendJSON[Queue](ctx, c, &request{method: http.MethodPut, path: queuePath(name, ""), header: header}, &body)
+}
+
+// sendJSON sends a change with a body in JSON and decodes its answer.
+func sendJSON[T any](ctx context.Context, c *Client, r *request, body any) (v T, err error) {
+	if r.body, err = json.Marshal(body); err != nil {
+		return v, rejected(err)
+	}
+	if r.header == nil {
+		r.header = map[string]string{}
+	}
+	r.header["Content-Type"], r.write = api.JSON, true
+	err = c.call(ctx, r, &v)
+	return v, err
+}
+
+// DeleteQueue deletes a queue and its messages. Errors: ErrUnknownTopic, ErrNotAQueue, and ErrTopicInUse if
+// it is the dead-letter queue of another one.
+func (c *Client) DeleteQueue(ctx context.Context, name string) error {
+	return c.call(ctx, &request{method: http.MethodDelete, path: queuePath(name, ""), write: true}, nil)
+}
+
+// PauseQueue lets workers get no messages, or with false again.
+func (c *Client) PauseQueue(ctx context.Context, name string, paused bool) (Queue, error) {
+	to := "/resume"
+	if paused {
+		to = "/pause"
+	}
+	return post[Queue](ctx, c, queuePath(name, to), nil, true)
+}
+
+// SendMessages sends up to 10,000 messages and returns once they are durable. Each has its own result.
+func (c *Client) SendMessages(ctx context.Context, queue string, messages ...OutgoingMessage) ([]MessageResult, error) {
+	out, err := sendJSON[api.MessageResults](ctx, c, &request{method: http.MethodPost, path: queuePath(queue, "/messages")}, &api.Messages{Messages: messages})
+	return out.Messages, err
+}
+
+// MessageQuery selects messages of a queue.
+type MessageQuery struct {
+	State    string // ready, leased, delayed, retry or done; "": all that are not done
+	Before   string // only messages after this position of the list, the next of the page before; "": from the start
+	Limit    int    // of a page, at most 1,000; 0: 100
+	MaxBytes int    // cuts longer values; 0: not
+}
+
+// Messages lists messages of a queue without leasing them, the newest first. next is the Before of the next page;
+// "": there is none.
+func (c *Client) Messages(ctx context.Context, queue string, q MessageQuery) (list []QueueMessage, next string, err error) {
+	v := url.Values{"limit": {strconv.Itoa(q.Limit)}, "max-value-bytes": {strconv.Itoa(q.MaxBytes)}}
+	if q.State != "" {
+		v.Set("state", q.State)
+	}
+	if q.Before != "" {
+		v.Set("before", q.Before)
+	}
+	page, err := get[api.QueueMessages](ctx, c, queuePath(queue, "/messages"), v)
+	return page.Messages, page.Next, err
+}
+
+// CancelMessage ends a message that no worker has. Errors: ErrUnknownMessage, ErrMessageLeased.
+func (c *Client) CancelMessage(ctx context.Context, queue, id string) error {
+	return c.call(ctx, &request{method: http.MethodDelete, path: queuePath(queue, "/messages/"+url.PathEscape(id)), write: true}, nil)
+}
+
+// PurgeQueue ends all messages of a queue, and returns how many there were.
+func (c *Client) PurgeQueue(ctx context.Context, queue string) (int64, error) {
+	out, err := post[api.Purged](ctx, c, queuePath(queue, "/purge"), nil, false)
+	return out.Purged, err
+}
+
+// Redrive moves up to 1,000 messages of a queue, mostly a dead-letter queue, to another one. Continue with the
+// Next of the answer as After until it is "".
+func (c *Client) Redrive(ctx context.Context, queue string, r RedriveRequest) (Redriven, error) {
+	return sendJSON[Redriven](ctx, c, &request{method: http.MethodPost, path: queuePath(queue, "/redrive")}, &r)
+}
