@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -30,6 +31,24 @@ func TestReferenceIsGenerated(t *testing.T) {
 	sebtest.Generated(t, "../../docs/reference/flags.md", "flags", flags.String())
 	sebtest.Generated(t, "../../docs/reference/http.md", "routes", routeTable(t))
 	sebtest.Generated(t, "../../docs/reference/http.md", "codes", codeTable())
+	sebtest.Generated(t, "../../docs/guide/queues.md", "queue settings", queueSettings())
+}
+
+// queueSettings is the table of the settings of queues.
+func queueSettings() string {
+	var b strings.Builder
+	b.WriteString("| setting | default | values | meaning |\n|---|---|---|---|\n")
+	for _, s := range state.QueueSettingTable() {
+		values := strings.Join(s.Choices, ", ")
+		if s.Min != "" && s.Max != "" {
+			values = s.Min + " to " + s.Max
+		}
+		if s.Unlimited {
+			values = "also unlimited"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Name, s.Default, values, mdCell(s.Meaning))
+	}
+	return b.String()
 }
 
 // clientFlags are the flags of each command that connects to a broker. They have a separate
