@@ -166,6 +166,29 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestAFullDisk: a settlement that cannot be stored has no answer, and is done or comes again when the disk has
+// room. Messages and leases that cannot be stored have none either.
+func TestAFullDisk(t *testing.T) {
+	s := &counted{Store: objstore.NewMemory()}
+	f := open(t, s)
+	f.create("q", "backoff", "0s", "visibility", "1s")
+	f.send("q", text("a"))
+	m := f.lease("q", 1)
+	s.refuses.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	results, err := f.q.Settle(ctx, "q", "w", []queue.Settlement{{Receipt: m[0].Receipt, Do: queue.Finish}})
+	if err != nil || !errors.Is(results[0], state.ErrOutcomeUnknown) {
+		t.Errorf("settlement on a full disk: %v, %v", results, err)
+	}
+	s.refuses.Store(false)
+	sebtest.Eventually(t, "the message has its end", func() bool {
+		i := must.Get(f.q.Info("q"))(t)
+		return i.Ready+i.InFlight+i.Retrying == 0
+	})
+	f.none("q")
+}
+
 // TestSchedule: each time has one message, also if it was missed, and over restarts.
 func TestSchedule(t *testing.T) {
 	store := objstore.NewMemory()

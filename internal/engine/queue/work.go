@@ -270,6 +270,15 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given, most int64) (
 			if r.Offset < g.Offset {
 				return true
 			}
+			for ; at < n && given[at].Offset < r.Offset; at++ { // trimmed meanwhile
+				expired = append(expired, given[at])
+			}
+			if at == n {
+				return false
+			}
+			if g = &given[at]; r.Offset < g.Offset {
+				return true
+			}
 			if expires(&set, r) <= now {
 				expired = append(expired, *g)
 			} else {
@@ -288,8 +297,11 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given, most int64) (
 			break
 		}
 	}
-	if err != nil && len(out.List) > 0 {
+	switch {
+	case err != nil && len(out.List) > 0:
 		err = nil // the messages that were read
+	case err == nil && len(out.List)+len(expired) == 0:
+		err = fmt.Errorf("%w: no message of the queue was read", state.ErrOverBudget)
 	}
 	return out, given[i:], expired, err
 }

@@ -270,6 +270,17 @@ func (s *State) resetQueues(to int64) {
 	}
 }
 
+// queueLost makes the messages of a queue done that no object holds any more.
+func (s *State) queueLost(t *Topic, p *Partition, from int64) {
+	if s.noRange || s.Level < LevelQueues || !t.IsQueue() {
+		return
+	}
+	q := p.queueForWrite(s.gen)
+	q.apply(&QueueChange{Runs: []QueueRun{{Base: from, Span: p.Next - from, State: QueueDone}}}, s.AppendTime)
+	q.trimmed(p.Start, s.AppendTime)
+	s.countQueue(p)
+}
+
 // countQueue counts the memory of a partition's queue after a change.
 func (s *State) countQueue(p *Partition) {
 	s.tally.queues -= p.queueMemory

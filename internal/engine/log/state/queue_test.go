@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/engine/base/protobuf"
+	"github.com/sebbroker/seb/record"
 )
 
 // TestQueueRuns compares packed runs with a map of messages, over random changes, trims and views.
@@ -152,6 +153,23 @@ func TestQueueTimeReset(t *testing.T) {
 	for at, want := range []int64{130, 2000, 90} {
 		if got := q.Of(int64(at)).Until; got != want {
 			t.Errorf("message %d until %d, want %d", at, got, want)
+		}
+	}
+}
+
+// TestLostMessages: an accepted loss ends the messages that no object holds, and no others.
+func TestLostMessages(t *testing.T) {
+	id := record.ID{1}
+	for _, queue := range []string{"", "{}"} {
+		s := Genesis(record.ID{2}, 0)
+		s.Level = LevelQueues
+		s.applyRecord(&Record{Kind: TopicCreate, Topic: id, Name: "q", Partitions: 1, Settings: map[string]string{QueueSetting: queue}})
+		h := record.Head{Epoch: 1, NextEpoch: 3}
+		s.applyEntry(&h, &record.IndexEntry{Topic: id, Span: 3, Records: 3, Len: 1})
+		s.acceptLoss(&h, &Loss{LastEpoch: 2, Next: []LostOffsets{{Topic: id, Next: 10}}})
+		q := s.topics[id].Partitions.At(0).QueueOf()
+		if lost := q.Of(5).State == QueueDone; lost != (queue != "") || q.Of(2).State == QueueDone {
+			t.Errorf("queue %q: a lost message is %+v, the others %+v", queue, q.Of(5), q.Of(2))
 		}
 	}
 }

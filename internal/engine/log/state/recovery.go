@@ -52,7 +52,11 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 		if t == nil || n.Partition >= uint32(t.Partitions.Len()) {
 			continue // the topic was created on the lost branch
 		}
-		s.skipTo(s.partitionForWrite(t, n.Partition), h.NextEpoch, n.Next)
+		p := s.partitionForWrite(t, n.Partition)
+		from := p.Next
+		if s.skipTo(p, h.NextEpoch, n.Next); p.Next > from {
+			s.queueLost(t, p, from)
+		}
 	}
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
