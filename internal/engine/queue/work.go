@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,77 +234,85 @@ func (m *Queues) expire(l *live, list []Given) {
 	m.flush(l)
 }
 
+// reading reads messages that are given.
+type reading struct {
+	l       *live
+	set     state.QueueSettings
+	nonce   record.ID
+	now     int64
+	left    int64 // bytes that the answer has room for
+	full    bool
+	out     *Leases
+	expired []Given // also those that were trimmed meanwhile
+}
+
 // read reads messages of up to most bytes, 0: leaseBytesMax. rest is those that have no room in the answer.
 func (m *Queues) read(ctx context.Context, l *live, given []Given, most int64) (out *Leases, rest, expired []Given, err error) {
-	out = &Leases{}
-	nonce, known := m.b.Nonce(l.core.epoch)
-	if !known {
-		return out, given, nil, state.ErrNotLeader
-	}
-	if out.held, err = m.b.Budget().Class(budget.Fetch).Reserve(0); err != nil {
-		return out, given, nil, err
-	}
-	slices.SortFunc(given, func(a, b Given) int {
-		if a.Partition != b.Partition {
-			return int(a.Partition) - int(b.Partition)
-		}
-		if a.Offset < b.Offset {
-			return -1
-		}
-		return 1
-	})
-	m.mu.Lock()
-	set := l.core.Settings
-	m.mu.Unlock()
 	if most == 0 || most > leaseBytesMax {
 		most = leaseBytesMax
 	}
-	now, bytes, i := m.now(), int64(0), 0
-	for i < len(given) && err == nil && bytes < most {
-		n := i + 1
-		for n < len(given) && given[n].Partition == given[i].Partition && given[n].Offset-given[n-1].Offset <= 16 {
+	x := reading{l: l, now: m.now(), left: most, out: &Leases{}}
+	known := false
+	if x.nonce, known = m.b.Nonce(l.core.epoch); !known {
+		return x.out, given, nil, state.ErrNotLeader
+	}
+	if x.out.held, err = m.b.Budget().Class(budget.Fetch).Reserve(0); err != nil {
+		return x.out, given, nil, err
+	}
+	m.mu.Lock()
+	x.set = l.core.Settings
+	m.mu.Unlock()
+	slices.SortFunc(given, func(a, b Given) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	for rest = given; len(rest) > 0 && err == nil && !x.full; {
+		n := 1
+		for n < len(rest) && rest[n].Partition == rest[0].Partition && rest[n].Offset-rest[n-1].Offset <= 16 {
 			n++
 		}
-		at, full := i, false
-		err = m.b.EachRecord(ctx, l.ref(), int32(given[i].Partition), given[i].Offset, given[n-1].Offset+1, func(r *record.Record) bool {
-			g := &given[at]
-			if r.Offset < g.Offset {
-				return true
-			}
-			for ; at < n && given[at].Offset < r.Offset; at++ { // trimmed meanwhile
-				expired = append(expired, given[at])
-			}
-			if at == n {
-				return false
-			}
-			if g = &given[at]; r.Offset < g.Offset {
-				return true
-			}
-			if expires(&set, r) <= now {
-				expired = append(expired, *g)
-			} else {
-				size := int64(sizeOf(r))
-				if bytes += size; bytes > most && len(out.List) > 0 || out.held.Grow(size) != nil && len(out.List) > 0 {
-					full = true
-					return false
-				}
-				receipt := Receipt{g.ID, g.Deliveries, l.core.epoch}
-				out.List = append(out.List, copyOf(g, r, receipt.Text(l.ref().ID, nonce)))
-			}
-			at++
-			return at < n
+		some := rest[:n]
+		err = m.b.EachRecord(ctx, l.ref(), int32(some[0].Partition), some[0].Offset, some[n-1].Offset+1, func(r *record.Record) bool {
+			some = x.take(r, some)
+			return len(some) > 0 && !x.full
 		})
-		if i = at; full || at < n && err == nil {
+		if rest = rest[n-len(some):]; len(some) > 0 {
 			break
 		}
 	}
 	switch {
-	case err != nil && len(out.List) > 0:
+	case err != nil && len(x.out.List) > 0:
 		err = nil // the messages that were read
-	case err == nil && len(out.List)+len(expired) == 0:
+	case err == nil && len(x.out.List)+len(x.expired) == 0:
 		err = fmt.Errorf("%w: no message of the queue was read", state.ErrOverBudget)
 	}
-	return out, given[i:], expired, err
+	return x.out, rest, x.expired, err
+}
+
+// take takes a record if it is that of the first message, and returns the messages that are left.
+func (x *reading) take(r *record.Record, some []Given) []Given {
+	for len(some) > 0 && some[0].Offset < r.Offset {
+		x.expired, some = append(x.expired, some[0]), some[1:]
+	}
+	if len(some) == 0 || r.Offset < some[0].Offset {
+		return some
+	}
+	g := &some[0]
+	if expires(&x.set, r) <= x.now {
+		x.expired = append(x.expired, *g)
+		return some[1:]
+	}
+	size := int64(sizeOf(r))
+	if len(x.out.List) > 0 && (size > x.left || x.out.held.Grow(size) != nil) {
+		x.full = true
+		return some
+	}
+	if len(x.out.List) == 0 {
+		_ = x.out.held.Grow(size) // one is always given
+	}
+	x.left -= size
+	receipt := Receipt{g.ID, g.Deliveries, x.l.core.epoch}
+	x.out.List = append(x.out.List, copyOf(g, r, receipt.Text(x.l.ref().ID, x.nonce)))
+	return some[1:]
 }
 
 // expires is when a message is given to no worker any more, µs.
