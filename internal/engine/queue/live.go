@@ -23,7 +23,7 @@ func (m *Queues) refresh() {
 		seen[r.ID] = struct{}{}
 		l := m.live[r.ID]
 		if l == nil {
-			m.open(r)
+			m.open(r, nil)
 			continue
 		}
 		l.topic.Store(r)
@@ -42,8 +42,8 @@ func (m *Queues) refresh() {
 	}
 }
 
-// open makes a queue live.
-func (m *Queues) open(r *broker.TopicRef) *live {
+// open makes a queue live. sent is what is known of its dedup IDs; nil: it must be read.
+func (m *Queues) open(r *broker.TopicRef, sent *sentIDs) *live {
 	l := &live{text: r.Settings[state.QueueSetting]}
 	l.topic.Store(r)
 	l.core = NewCore(*state.Resolve(r.Settings).Queue, m.epoch, r.Partitions, rand.Float64)
@@ -53,7 +53,9 @@ func (m *Queues) open(r *broker.TopicRef) *live {
 	m.hook.mu.Lock()
 	m.hook.watch[r.ID] = struct{}{}
 	m.hook.mu.Unlock()
-	l.sent = m.sentOf(l)
+	if l.sent = sent; sent == nil {
+		l.sent = m.sentOf(l)
+	}
 	m.look(l, m.now(), true)
 	return l
 }
@@ -103,7 +105,7 @@ func (m *Queues) settled(l *live) {
 	}
 	m.drop(l)
 	if r, ok := m.b.TopicOf(l.ref().ID); ok {
-		m.open(&r)
+		m.open(&r, l.sent)
 	}
 }
 
@@ -165,5 +167,5 @@ func (m *Queues) named(name string) (*live, error) {
 	if l := m.live[r.ID]; l != nil {
 		return l, nil
 	}
-	return m.open(&r), nil
+	return m.open(&r, nil), nil
 }

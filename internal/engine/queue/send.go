@@ -63,16 +63,26 @@ func short(hash record.ID) uint64 { return binary.BigEndian.Uint64(hash[:]) }
 
 // sentOf returns the messages that the log remembers.
 func (m *Queues) sentOf(l *live) *sentIDs {
-	s := &sentIDs{at: map[uint64]place{}, under: map[record.ID]*sending{}}
+	s := &sentIDs{under: map[record.ID]*sending{}}
+	m.sweep(l, s)
+	return s
+}
+
+// sweep reads the messages that the log remembers again, without those whose time is over: a newer message
+// of another partition may have their IDs.
+func (m *Queues) sweep(l *live, s *sentIDs) {
+	now := m.now()
+	s.at = map[uint64]place{}
 	for p := range uint32(l.ref().Partitions) {
 		m.b.ReadQueue(l.ref().ID, p, func(q *state.Queue, _ *state.Partition) {
 			for i := range q.Sent {
-				s.at[short(q.Sent[i].Hash)] = placeOf(ID{p, q.Sent[i].Offset})
+				if x := &q.Sent[i]; x.Until > now {
+					s.at[short(x.Hash)] = placeOf(ID{p, x.Offset})
+				}
 			}
 		})
 	}
 	s.swept = len(s.at)
-	return s
 }
 
 // find returns the stored message with a dedup ID, if that still counts.
@@ -91,15 +101,18 @@ func (m *Queues) find(l *live, hash record.ID, now int64) (id ID, found bool) {
 
 // group is messages that are appended together.
 type group struct {
-	first  int // index of the first message
-	recs   []record.Record
-	part   uint32
-	until  int64 // µs; 0: no delay
-	hash   record.ID
-	ticket *log.Ticket
-	plain  *broker.Ticket
-	under  *sending // with a hash, unless another message has it
-	same   *group   // an earlier one of the request, with its dedup ID
+	first int // index of the first message
+	recs  []record.Record
+	part  uint32
+	until int64 // µs; 0: no delay
+	hash  record.ID
+	plain *broker.Ticket // without delay and dedup ID
+	under *sending       // with a hash, unless another message has it
+	same  *group         // an earlier one of the request, with its dedup ID
+
+	done chan struct{} // not plain: closed when base and err are set
+	base int64
+	err  error
 }
 
 // terms are those of the messages of a request.
@@ -149,7 +162,7 @@ func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent
 		}
 	}
 	for _, g := range groups {
-		if m.sent(ctx, l, g, results); g.same != nil {
+		if m.sent(ctx, g, results); g.same != nil {
 			r := results[g.same.first]
 			r.Duplicate = r.Err == nil
 			results[g.first] = r
@@ -236,7 +249,16 @@ func (m *Queues) send(ctx context.Context, l *live, t *terms, g *group, results 
 		for i := range g.recs {
 			results[g.first+i].Err = err
 		}
-		m.unsent(l, g)
+	}
+	data, sum, err := record.Append(nil, g.recs, t.encode)
+	if err != nil {
+		fail(err)
+		return
+	}
+	a := broker.Append{Topic: l.ref().Name, Partition: int32(g.part), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check}
+	if g.until == 0 && g.hash.IsZero() {
+		g.plain = m.b.Submit(ctx, []broker.Append{a})
+		return
 	}
 	if !g.hash.IsZero() {
 		id, known, err := m.remember(ctx, l, &t.QueueSettings, g)
@@ -250,16 +272,6 @@ func (m *Queues) send(ctx context.Context, l *live, t *terms, g *group, results 
 			return
 		}
 	}
-	data, sum, err := record.Append(nil, g.recs, t.encode)
-	if err != nil {
-		fail(err)
-		return
-	}
-	a := broker.Append{Topic: l.ref().Name, Partition: int32(g.part), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check}
-	if g.until == 0 && g.hash.IsZero() {
-		g.plain = m.b.Submit(ctx, []broker.Append{a})
-		return
-	}
 	u := &broker.QueueUpdate{Epoch: t.epoch, Topic: l.ref().ID, Partition: g.part, Change: &state.QueueChange{}, Placed: true}
 	if g.until != 0 {
 		u.Change.Runs = []state.QueueRun{{Span: sum.Span, State: state.QueueWaiting, Until: g.until}}
@@ -267,8 +279,50 @@ func (m *Queues) send(ctx context.Context, l *live, t *terms, g *group, results 
 	if g.under != nil {
 		u.Change.Sent = &state.QueueSent{Hash: g.hash, Until: g.under.until}
 	}
-	if g.ticket, err = m.b.UpdateQueueWith(ctx, u, &a); err != nil {
-		fail(err)
+	m.propose(ctx, l, g, u, &a)
+}
+
+// propose proposes a group with its change. What becomes of it is noted also if no caller waits for it any
+// more, because its dedup ID and its delay count then, too.
+func (m *Queues) propose(ctx context.Context, l *live, g *group, u *broker.QueueUpdate, a *broker.Append) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g.done = make(chan struct{})
+	t, err := (*log.Ticket)(nil), state.ErrNotLeader
+	if m.epoch == u.Epoch && m.ctx.Err() == nil {
+		t, err = m.b.UpdateQueueWith(ctx, u, a)
+	}
+	if err != nil {
+		m.proposed(l, g, 0, err)
+		return
+	}
+	m.busy.Go(func() {
+		r := t.Wait(context.Background())[0]
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.proposed(l, g, r.Base, r.Err())
+	})
+}
+
+// proposed notes what has become of a group.
+func (m *Queues) proposed(l *live, g *group, base int64, err error) {
+	g.base, g.err = base, err
+	close(g.done)
+	if g.under != nil {
+		delete(l.sent.under, g.hash)
+		close(g.under.done)
+	}
+	if err != nil {
+		return
+	}
+	if g.under != nil {
+		if l.sent.at[short(g.hash)] = placeOf(ID{g.part, base}); len(l.sent.at) > 2*l.sent.swept+1024 {
+			m.sweep(l, l.sent)
+		}
+	}
+	if now := m.live[l.ref().ID]; now != nil && g.until != 0 {
+		now.core.DueAgain(g.part, g.until)
+		m.touch(now)
 	}
 }
 
@@ -295,60 +349,28 @@ func (m *Queues) remember(ctx context.Context, l *live, s *state.QueueSettings, 
 	}
 }
 
-// unsent forgets the dedup ID of a group that was not stored.
-func (m *Queues) unsent(l *live, g *group) {
-	if g.under == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(l.sent.under, g.hash)
-	close(g.under.done)
-	g.under = nil
-}
-
 // sent waits for the result of a group.
-func (m *Queues) sent(ctx context.Context, l *live, g *group, results []Sent) {
-	base, err := int64(0), error(nil)
+func (m *Queues) sent(ctx context.Context, g *group, results []Sent) {
 	switch {
 	case g.plain != nil:
 		r := g.plain.Wait(ctx)[0]
-		base, err = r.Base, r.Err
-	case g.ticket != nil:
-		r := g.ticket.Wait(ctx)[0]
-		base, err = r.Base, r.Err()
+		g.base, g.err = r.Base, r.Err
+	case g.done != nil:
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			for i := range g.recs {
+				results[g.first+i].Err = fmt.Errorf("%w: %w", state.ErrOutcomeUnknown, context.Cause(ctx))
+			}
+			return
+		}
 	default:
 		return
 	}
-	if err != nil {
-		m.unsent(l, g)
-	} else {
-		m.stored(l, g, base)
+	if g.err == nil {
+		m.met.sent.Add(len(g.recs))
 	}
 	for i := range g.recs {
-		results[g.first+i] = Sent{ID: ID{g.part, base + int64(i)}, Err: err}
-	}
-}
-
-// stored notes that a group is stored.
-func (m *Queues) stored(l *live, g *group, base int64) {
-	m.met.sent.Add(len(g.recs))
-	if g.plain != nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if g.under != nil {
-		delete(l.sent.under, g.hash)
-		close(g.under.done)
-		if l.sent.at[short(g.hash)] = placeOf(ID{g.part, base}); len(l.sent.at) > 2*l.sent.swept+1024 {
-			under := l.sent.under
-			l.sent = m.sentOf(l) // without those that are forgotten
-			l.sent.under = under
-		}
-	}
-	if g.until != 0 {
-		l.core.DueAgain(g.part, g.until)
-		m.touch(l)
+		results[g.first+i] = Sent{ID: ID{g.part, g.base + int64(i)}, Err: g.err}
 	}
 }
