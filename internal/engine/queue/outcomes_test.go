@@ -150,3 +150,24 @@ func TestDelayedAcrossAPurge(t *testing.T) {
 		t.Errorf("lease %+v", list)
 	}
 }
+
+// TestRedriveWithoutAnswer: letters that are moved while the operator waits no more are not given to a worker,
+// and move once.
+func TestRedriveWithoutAnswer(t *testing.T) {
+	s := newGated()
+	f := open(t, s)
+	f.create("q")
+	f.create("letters", "dead-letter", "none")
+	f.send("letters", text("first"), text("a"), text("b"))
+	first := f.lease("letters", 1) // keeps the others above what is done
+	s.abandoned(t, func(ctx context.Context) {
+		_, err := f.q.Redrive(ctx, queue.RedriveRequest{Queue: "letters", To: "q"})
+		must.ErrorIsf(t, err, state.ErrOutcomeUnknown, "an operator who does not wait")
+	})
+	sebtest.Eventually(t, "the letters are moved", func() bool { return must.Get(f.q.Info("q"))(t).Sent == 2 })
+	f.none("letters")
+	must.NoError(t, f.settle("letters", queue.Retry, first[0], 0))
+	r := must.Get(f.q.Redrive(t.Context(), queue.RedriveRequest{Queue: "letters", To: "q"}))(t)
+	must.Equal(t, r.Moved, 1)
+	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(3))
+}

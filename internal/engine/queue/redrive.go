@@ -82,9 +82,12 @@ func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, e
 // left returns messages after another one that are not done.
 func (m *Queues) left(topic *broker.TopicRef, after ID, most int) (ids []ID) {
 	m.b.ReadQueue(topic.ID, after.Partition, func(q *state.Queue, p *state.Partition) {
-		for at := max(after.Offset+1, q.Done, p.Start); at < p.Next && len(ids) < most; at++ {
-			if q.Of(at).State != state.QueueDone {
+		for r := range q.Left(max(min(after.Offset, p.Next)+1, p.Start), p.Next) {
+			for at := r.Base; at < r.End() && len(ids) < most; at++ {
 				ids = append(ids, ID{after.Partition, at})
+			}
+			if len(ids) >= most {
+				return
 			}
 		}
 	})
@@ -143,34 +146,57 @@ func (m *Queues) transfer(ctx context.Context, l *live, r *RedriveRequest, to st
 	if r.DryRun {
 		return len(ids), nil
 	}
+	ch, err := m.claim(ctx, l.ref().ID, r.Queue, &target, ids, recs)
+	if err != nil || ch == nil {
+		return 0, err
+	}
+	if err := ch.wait(ctx); err != nil {
+		return 0, err
+	}
+	return ch.Len(), nil
+}
+
+// claim begins to move the messages that no worker has; nil: there are none. The queue may have been opened
+// again since the messages were read.
+func (m *Queues) claim(ctx context.Context, topic record.ID, queue string, target *broker.TopicRef, ids []ID, recs []record.Record) (*Change, error) {
+	l, err := m.lock(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	if l.ref().ID != topic {
+		return nil, state.ErrUnknownTopic
+	}
 	ch, kept := newChange(ids[0].Partition), recs[:0]
-	m.mu.Lock()
 	for i, id := range ids {
-		m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, p *state.Partition) {
+		m.b.ReadQueue(topic, id.Partition, func(q *state.Queue, p *state.Partition) {
 			l.core.Extended(id.Partition, p.Next)
 			if l.core.Claim(m.now(), id, q, ch) == nil {
 				kept = append(kept, recs[i])
 			}
 		})
 	}
-	u := m.update(l, ids[0].Partition)
-	if len(kept) > 0 {
-		u.Change = l.core.Take(ch)
-		l.pending++
-	}
-	m.mu.Unlock()
 	if len(kept) == 0 {
-		return 0, nil
+		return nil, nil
 	}
-	err = m.append(ctx, u, &target, min(u.Partition, uint32(target.Partitions-1)), kept)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l.core.Done(ch, m.now(), err)
-	m.settled(l)
-	if err != nil {
-		return 0, err
-	}
-	return len(kept), nil
+	m.carry(ctx, l, ch, target, kept)
+	return ch, nil
+}
+
+// carry appends the messages of a change to a target. What becomes of them is noted also if the client does not
+// wait for it.
+func (m *Queues) carry(ctx context.Context, l *live, ch *Change, target *broker.TopicRef, recs []record.Record) {
+	c, u := l.core, m.update(l, ch.Partition)
+	u.Change = c.Take(ch)
+	l.pending++
+	m.busy.Go(func() {
+		err := m.append(context.WithoutCancel(ctx), u, target, min(u.Partition, uint32(target.Partitions-1)), recs)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		c.Done(ch, m.now(), err)
+		m.touch(l)
+		m.settled(l)
+	})
 }
 
 func header(r *record.Record, name string) string {

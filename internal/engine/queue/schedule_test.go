@@ -62,9 +62,15 @@ func TestMissedRuns(t *testing.T) {
 // TestBadSchedules: each has an error that names its field.
 func TestBadSchedules(t *testing.T) {
 	for i, s := range []Schedule{
-		{Cron: "* * * * *"}, {Name: "s", Cron: "* * * *"}, {Name: "s", Cron: "61 * * * *"}, {Name: "s", Cron: "TZ=UTC * * * * *"},
-		{Name: "s", Cron: "0 0 30 2 *"}, {Name: "s", Cron: "* * * * *", Zone: "Mars"}, {Name: "s", Cron: "* * * * *", Missed: "never"},
-		{Name: "s", Cron: "* * * * *", Priority: 1}, {Name: "s", Cron: "* * * * *", Headers: map[string]string{"seb-x": ""}},
+		{Cron: "* * * * *"},
+		{Name: "s", Cron: "* * * *"},
+		{Name: "s", Cron: "61 * * * *"},
+		{Name: "s", Cron: "TZ=UTC * * * * *"},
+		{Name: "s", Cron: "0 0 30 2 *"},
+		{Name: "s", Cron: "* * * * *", Zone: "Mars"},
+		{Name: "s", Cron: "* * * * *", Missed: "never"},
+		{Name: "s", Cron: "* * * * *", Priority: 1},
+		{Name: "s", Cron: "* * * * *", Headers: map[string]string{"seb-x": ""}},
 	} {
 		if _, err := s.parse(1); err == nil {
 			t.Errorf("schedule %d is accepted: %s", i, fmt.Sprint(s))

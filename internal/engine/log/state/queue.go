@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -89,6 +90,29 @@ func (q *Queue) Of(offset int64) QueueRun {
 		return QueueRun{Base: offset, Span: 1, State: QueueDone}
 	}
 	return q.Runs.At(offset)
+}
+
+// Left yields the messages in [from, to) that are not done, in order: those with one state at a time, State 0
+// if they are untouched.
+func (q *Queue) Left(from, to int64) iter.Seq[QueueRun] {
+	return func(yield func(QueueRun) bool) {
+		at := max(from, q.Done)
+		for r := range q.Runs.All(at) {
+			if r.Base >= to {
+				break
+			}
+			if at < r.Base && !yield(QueueRun{Base: at, Span: r.Base - at}) {
+				return
+			}
+			if r.State != QueueDone && !yield(r.part(max(at, r.Base), to)) {
+				return
+			}
+			at = r.End()
+		}
+		if at < to {
+			yield(QueueRun{Base: at, Span: to - at})
+		}
+	}
 }
 
 // TriesOf returns the tries of a message.

@@ -81,6 +81,26 @@ func compareQueue(t *testing.T, seed uint64, q *Queue, want map[int64]QueueRun) 
 	if !maps.Equal(got, want) || n != q.Runs.Len() || bytes != q.Runs.Memory() {
 		t.Fatalf("seed %d: %d messages in %d runs of %d bytes, want %d messages; counted %d, %d", seed, len(got), n, bytes, len(want), q.Runs.Len(), q.Runs.Memory())
 	}
+	left, from := int64(0), q.Done
+	for run := range q.Left(0, 5000) {
+		for at := from; at < run.Base; at++ {
+			if want[at].State != QueueDone {
+				t.Fatalf("seed %d: message %d is not left", seed, at)
+			}
+		}
+		if from = run.End(); run.State != want[run.Base].State || run.State == QueueDone {
+			t.Fatalf("seed %d: %+v is left", seed, run)
+		}
+		left += run.Span
+	}
+	for _, m := range want {
+		if m.State == QueueDone {
+			left++
+		}
+	}
+	if left != 5000-q.Done {
+		t.Fatalf("seed %d: %d messages are left or done, want %d", seed, left, 5000-q.Done)
+	}
 	at := rand.Int64N(4000)
 	if r := q.Runs.At(at); r.State != want[at].State {
 		t.Fatalf("seed %d: message %d is %+v, want %+v", seed, at, r, want[at])
