@@ -14,10 +14,9 @@ type Change struct {
 	Err       error         // why it is not stored, when Stored is closed
 	Stored    chan struct{} // closed when it is stored, or will not be
 
-	taken   bool
-	items   []item
-	tries   []state.QueueTry
-	refused func(m *message)
+	taken bool
+	items []item
+	tries []state.QueueTry
 }
 
 type item struct {

@@ -110,7 +110,11 @@ func (a *API) send(rt *route, call *forward.Call, w http.ResponseWriter, r *http
 		call.Within(ctx)
 	}
 	began := time.Now()
-	if err = call.Send(r); !errors.Is(err, forward.ErrLeads) {
+	err = call.Send(r)
+	if httpconn.SlotOf(r.Context()).Displaced() {
+		w.Header().Set("Connection", "close")
+	}
+	if !errors.Is(err, forward.ErrLeads) {
 		a.metrics.forwarded(codeOf(err), time.Since(began))
 	}
 	return err

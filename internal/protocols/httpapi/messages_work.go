@@ -48,6 +48,9 @@ func (a *API) postLease(w http.ResponseWriter, r *http.Request, by *caller) erro
 		return err
 	}
 	leases, err := a.lease(r.Context(), q, req, by)
+	if httpconn.SlotOf(r.Context()).Displaced() {
+		w.Header().Set("Connection", "close")
+	}
 	if err != nil {
 		return err
 	}

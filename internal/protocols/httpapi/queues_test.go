@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -390,6 +391,34 @@ func TestWaitingWorkers(t *testing.T) {
 	waiting(1)
 	s.api.Stop()
 	check.Equal(t, len(<-got), 0)
+}
+
+// TestWaitingWorkersGiveWay: at the limit of connections a further worker that waits is refused, and a producer
+// takes the slot of the one that has waited longest.
+func TestWaitingWorkersGiveWay(t *testing.T) {
+	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, time.Hour, time.Hour })
+	newQueue(s, "q", "")
+	s.client.CloseIdleConnections()
+	sebtest.Eventually(t, "its connection is closed", func() bool { return s.api.connections.Slots.Open() == 0 })
+	post := func(path, kind, body string) string {
+		return fmt.Sprintf("POST /queues/q/%s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", path, canary, kind, len(body), body)
+	}
+	wait, short := post("lease", api.JSON, `{"wait":"1m"}`), post("lease", api.JSON, "{}")
+	var workers []net.Conn
+	for n := range 3 {
+		workers = append(workers, s.dial())
+		fmt.Fprint(workers[n], wait)
+		sebtest.Eventually(t, "one more worker waits", func() bool { return s.api.o.Queues.Waiting("q") == n+1 })
+	}
+	ask(t, s.dial(), wait, http.StatusTooManyRequests)
+	ask(t, s.dial(), short, http.StatusOK)
+	check.Equal(t, s.api.o.Queues.Waiting("q"), 3)
+	ask(t, s.dial(), post("messages", api.OctetStream, "x"), http.StatusCreated)
+	if resp := ask(t, workers[0], "", http.StatusOK); resp != nil && !resp.Close {
+		t.Error("the connection of a worker that gave way is not closed")
+	}
+	ask(t, workers[1], "", http.StatusOK)
+	sebtest.Eventually(t, "the message is leased", func() bool { return must.Get(s.api.o.Queues.Info("q"))(t).InFlight == 1 })
 }
 
 // TestAWaitingWorkerLosesItsRight: it gets no message that is sent later.

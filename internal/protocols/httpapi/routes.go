@@ -158,6 +158,9 @@ func (serve serveFunc) encoded(a *API, w http.ResponseWriter, r *http.Request, b
 	return Sent(e.Close())
 }
 
+// reads reports whether the route's requests take no slot of a waiting reader, because they may wait themselves.
+func (rt *route) reads() bool { return rt.method == http.MethodGet || rt.path == leasePath }
+
 // refusing returns the route with a handler that refuses each request.
 func (rt *route) refusing(err error) *route {
 	refuses := *rt
