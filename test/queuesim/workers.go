@@ -112,12 +112,16 @@ func (w *world) bury() {
 		for _, d := range list {
 			q.Runs = append(q.Runs, state.QueueRun{Base: d.Offset, Span: 1, State: state.QueueDone})
 		}
-		c, n := w.core, len(list)
+		c := w.core
+		var ids []queue.ID
+		for _, d := range list {
+			ids = append(ids, d.ID)
+		}
 		w.burying[p] = true
 		w.slot(&slot{
 			records: []state.Record{w.update(p, q)},
 			then: func(bool) {
-				c.Buried(uint32(p), n)
+				c.Buried(uint32(p), ids, nil)
 				w.burying[p] = false
 			},
 			always: func() {

@@ -53,7 +53,6 @@ type worker struct {
 
 // slot is in flight.
 type slot struct {
-	head    record.Head
 	records []state.Record
 	index   []record.IndexEntry
 	then    func(committed bool) // for the leader, while it leads
@@ -269,7 +268,7 @@ func (w *world) look() {
 			}
 		}
 		if len(seek) > 0 {
-			w.core.Saw(w.now, uint32(p), keys)
+			w.core.Saw(w.now, uint32(p), keys, true)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,9 @@ func (m *Queues) bury(l *live, now int64) (next int64) {
 			next = min(next, l.buryAt[p])
 			continue
 		}
+		if !l.core.buries() { // no more
+			l.core.Spare(uint32(p), ErrNoDeadLetter)
+		}
 		list := l.core.Dying(uint32(p), buryMax)
 		if len(list) == 0 {
 			continue
@@ -57,26 +61,24 @@ func (m *Queues) bury(l *live, now int64) (next int64) {
 		ctx, c, u := m.ctx, l.core, m.update(l, uint32(p))
 		to := c.Settings.DeadLetter
 		m.busy.Go(func() {
-			n, err := m.move(ctx, l, u, to, list)
+			moved, failed, err := m.move(ctx, l, u, to, list)
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.touch(l)
-			m.buried(l, c, p, n, err)
+			m.buried(l, c, p, moved, failed, err)
 		})
 	}
 	return next
 }
 
-func (m *Queues) buried(l *live, c *Core, p, n int, err error) {
+func (m *Queues) buried(l *live, c *Core, p int, moved, failed []ID, err error) {
 	l.burying[p] = false
 	defer m.settled(l)
+	m.met.dead.Add(len(moved))
+	c.Buried(uint32(p), moved, failed)
+	m.notify(l)
 	if err == nil {
-		m.met.dead.Add(n)
 		l.failures[p] = 0
-		if l.core == c {
-			c.Buried(uint32(p), n)
-			m.notify(l)
-		}
 		return
 	}
 	if m.ctx == nil || m.ctx.Err() != nil {
@@ -85,42 +87,51 @@ func (m *Queues) buried(l *live, c *Core, p, n int, err error) {
 	m.met.failed.Inc()
 	m.lines.Warn(m.log, l.ref().Name, "messages cannot be moved to the dead-letter queue; trying again",
 		"queue", l.ref().Name, "dead_letter", c.Settings.DeadLetter, "err", err)
-	l.buryAt[p] = m.now() + micros(time.Second<<min(l.failures[p], buryPauses))
-	l.failures[p]++
+	if len(moved) == 0 {
+		l.buryAt[p] = m.now() + micros(time.Second<<min(l.failures[p], buryPauses))
+		l.failures[p]++
+	}
 }
 
-// move moves the first messages of a list, with the record that they are done: in one slot. It returns how
-// many.
-func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to string, list []Dead) (n int, err error) {
-	if to == "" || to == state.NoDeadLetter {
-		return 0, ErrNoDeadLetter
-	}
+// move moves the first messages of a list, with the record that they are done: in one slot. It returns
+// which, and those whose move has failed. So a message that cannot be read holds up no others.
+func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to string, list []Dead) (moved, failed []ID, err error) {
 	target, ok := m.b.TopicNamed(to)
 	if !ok {
-		return 0, fmt.Errorf("dead-letter queue %q: %w", to, state.ErrUnknownTopic)
+		return nil, nil, fmt.Errorf("dead-letter queue %q: %w", to, state.ErrUnknownTopic)
 	}
 	var recs []record.Record
 	bytes := 0
-	u.Change = &state.QueueChange{}
 	for _, d := range list {
-		r, err := m.readOne(ctx, l.ref(), d.ID)
-		if err != nil {
-			return 0, err
+		r, e := m.readOne(ctx, l.ref(), d.ID)
+		if e != nil {
+			failed, err = append(failed, d.ID), e
+			continue
 		}
 		m.letter(l, &d, &r)
 		if bytes += sizeOf(&r); bytes > buryBytes && len(recs) > 0 {
 			break
 		}
-		recs = append(recs, r)
-		u.Change.Runs = append(u.Change.Runs, state.QueueRun{Base: d.Offset, Span: 1, State: state.QueueDone})
+		recs, moved = append(recs, r), append(moved, d.ID)
 	}
-	slices.SortFunc(u.Change.Runs, func(a, b state.QueueRun) int {
-		if a.Base < b.Base {
-			return -1
+	for len(moved) > 0 {
+		u.Change = &state.QueueChange{}
+		for _, id := range moved {
+			u.Change.Runs = append(u.Change.Runs, state.QueueRun{Base: id.Offset, Span: 1, State: state.QueueDone})
 		}
-		return 1
-	})
-	return len(recs), m.append(ctx, u, &target, min(u.Partition, uint32(target.Partitions-1)), recs)
+		slices.SortFunc(u.Change.Runs, func(a, b state.QueueRun) int { return cmp.Compare(a.Base, b.Base) })
+		e := m.append(ctx, u, &target, min(u.Partition, uint32(target.Partitions-1)), recs)
+		switch {
+		case e == nil:
+			return moved, failed, err
+		case !errors.Is(e, broker.ErrTooLarge):
+			return nil, failed, e
+		case len(moved) == 1:
+			return nil, append(failed, moved[0]), e
+		}
+		moved, recs = moved[:1], recs[:1] // alone it may be small enough
+	}
+	return nil, failed, err
 }
 
 // letter makes a dead letter of a message.

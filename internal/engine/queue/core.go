@@ -38,6 +38,8 @@ type message struct {
 	epoch      uint32 // of the newest lease
 	settled    bool   // a worker has returned the newest lease
 	stored     bool   // the newest lease is in a change
+	rides      bool   // it is in the rides of its partition
+	lease      uint64 // number of the newest lease
 	by         string // principal with the newest lease
 	timer      int64  // its newest entry in the timers; 0: none
 }
@@ -45,9 +47,11 @@ type message struct {
 // key is what a core knows of the messages of a key.
 type key struct {
 	hash     uint64
+	part     uint32
 	inflight int
 	list     []*message // order: all known ones; else those that are parked
 	next     int64      // the next message may be given at this time, by key-rate
+	timed    bool       // a timer has it
 }
 
 // part is a partition of the queue. The lower ones come first.
@@ -62,8 +66,12 @@ type part struct {
 	open   *Change
 	rides  []*message // leases that no change has
 	dying  []*death
-	sought bool  // keys are being read
 	due    int64 // when the runs of the state must be looked through again
+
+	sought bool               // keys are being read
+	from   int64              // sought: the cursor before
+	over   map[int64]struct{} // sought: forgotten meanwhile
+	beyond []*message         // order: parked, because older messages of their keys may not be known
 }
 
 // Core decides which messages of one queue workers get, while a broker leads. It does no I/O: the
@@ -82,6 +90,7 @@ type Core struct {
 	leases   uint64 // given so far
 	free     int64  // the next message may be given at this time, by rate
 	timers   timers
+	swept    int   // timers that were left after the last sweep
 	armed    int64 // number of the newest timer
 	now      int64 // of the last call
 	roll     func() float64
@@ -105,7 +114,11 @@ func NewCore(s state.QueueSettings, epoch uint32, partitions int, roll func() fl
 // Configure sets new settings. It reports false if messages that are known must be looked at again
 // with their keys: then only a new Core will do.
 func (c *Core) Configure(s state.QueueSettings) bool {
-	same := len(c.parts) == 0 || keyed(&c.Settings) == keyed(&s) && c.Settings.KeyMode == s.KeyMode
+	was := &c.Settings
+	same := len(c.parts) == 0 || was.KeyMode == s.KeyMode && was.KeyLimit == s.KeyLimit && was.KeyRate == s.KeyRate
+	if was.Rate != s.Rate {
+		c.free = 0
+	}
 	c.Settings = s
 	if c.ahead == 0 {
 		c.Within(aheadKeyed)
@@ -138,142 +151,6 @@ func keyed(s *state.QueueSettings) bool {
 	return s.KeyMode != state.KeyNone || s.KeyLimit > 0 || s.KeyRate > 0
 }
 
-// Look makes messages known that the log has: untouched ones from the cursor on, and those whose time
-// has come. q is the committed state of a partition and next its end. If keys matter it returns runs of
-// messages whose keys the caller must read, and pass to Saw.
-func (c *Core) Look(now int64, p uint32, q *state.Queue, start, next int64) (seek []state.QueueRun) {
-	a := &c.parts[p]
-	a.next = next
-	a.cursor = max(a.cursor, start, q.Done)
-	if a.sought {
-		return nil
-	}
-	room := c.ahead - a.aside()
-	ordered := c.Settings.KeyMode == state.KeyOrder
-	take := func(r state.QueueRun) {
-		for room > 0 && r.Span > 0 {
-			if _, known := a.known[r.Base]; known {
-				r.Base, r.Span = r.Base+1, r.Span-1
-				continue
-			}
-			some := r
-			for some.Span = 0; some.Span < r.Span && room > 0; some.Span++ {
-				if _, known := a.known[r.Base+some.Span]; known {
-					break
-				}
-				room--
-			}
-			seek = append(seek, some)
-			r.Base, r.Span = some.End(), r.Span-some.Span
-		}
-	}
-	if !ordered && now >= a.due { // order knows all messages below the cursor
-		for r := range q.Runs.Due(now) {
-			if take(r); room <= 0 {
-				break
-			}
-		}
-		if a.due = now; room > 0 {
-			a.due = q.Runs.NextUntil(now)
-		}
-	}
-	a.cursor = a.walk(q, ordered, take, &room)
-	if !keyed(&c.Settings) {
-		for _, r := range seek {
-			for at := r.Base; at < r.End(); at++ {
-				c.add(now, p, at, 0, &r)
-			}
-		}
-		return nil
-	}
-	a.sought = len(seek) > 0
-	return seek
-}
-
-// walk takes messages from the cursor on, and returns the new cursor.
-func (a *part) walk(q *state.Queue, ordered bool, take func(state.QueueRun), room *int) int64 {
-	at := a.cursor
-	untouched := func(to int64) {
-		if n := min(to-at, int64(max(0, *room))); n > 0 {
-			take(state.QueueRun{Base: at, Span: n})
-			at += n
-		}
-	}
-	if at >= a.next || *room <= 0 {
-		return at
-	}
-	for r := range q.Runs.All(at) {
-		if r.Base >= a.next {
-			break
-		}
-		if untouched(r.Base); at < r.Base {
-			return at
-		}
-		end := r.End()
-		if ordered && r.State != state.QueueDone {
-			r.Base = max(r.Base, at)
-			r.Span = min(end-r.Base, int64(*room))
-			if take(r); *room <= 0 {
-				return r.End()
-			}
-		}
-		at = max(at, end)
-	}
-	untouched(a.next)
-	return min(at, a.next)
-}
-
-// Key is the key of a message: a hash, or 0.
-type Key struct {
-	Offset int64
-	Hash   uint64
-	Run    state.QueueRun // what Look has returned for it
-}
-
-// Saw ends a search for keys that Look has asked for.
-func (c *Core) Saw(now int64, p uint32, keys []Key) {
-	c.parts[p].sought = false
-	for i := range keys {
-		k := &keys[i]
-		if _, known := c.parts[p].known[k.Offset]; !known {
-			c.add(now, p, k.Offset, k.Hash, &k.Run)
-		}
-	}
-}
-
-// Know makes a message known whose key the caller has read because Settle needs it. q is the committed
-// state of its partition.
-func (c *Core) Know(now int64, id ID, hash uint64, q *state.Queue) {
-	if run := q.Of(id.Offset); run.State != state.QueueDone && c.parts[id.Partition].known[id.Offset] == nil {
-		c.add(now, id.Partition, id.Offset, hash, &run)
-	}
-}
-
-// add makes a message known, in the state of a run.
-func (c *Core) add(now int64, p uint32, offset int64, hash uint64, r *state.QueueRun) *message {
-	m := &message{
-		ID: ID{p, offset}, key: hash, deliveries: r.Deliveries, epoch: r.Epoch, until: r.Until,
-		settled: r.State == state.QueueWaiting, stored: true,
-	}
-	a := &c.parts[p]
-	a.known[offset] = m
-	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder {
-		k.insert(m)
-	}
-	switch {
-	case r.State == state.QueueLeased && r.Until > now:
-		c.count(m, 1)
-		c.wait(m, leased)
-	case r.Until > now:
-		c.wait(m, waiting)
-	case r.State == state.QueueLeased && c.exhausted(m):
-		c.die(m, reasonExpired, "", nil)
-	default:
-		c.offer(m)
-	}
-	return m
-}
-
 // keyOf returns the key of a message, if keys matter and it has one.
 func (c *Core) keyOf(m *message) *key {
 	if m.key == 0 || !keyed(&c.Settings) {
@@ -282,7 +159,7 @@ func (c *Core) keyOf(m *message) *key {
 	a := &c.parts[m.Partition]
 	k := a.keys[m.key]
 	if k == nil {
-		k = &key{hash: m.key}
+		k = &key{hash: m.key, part: m.Partition}
 		a.keys[m.key] = k
 	}
 	return k
@@ -313,12 +190,18 @@ func (c *Core) count(m *message, sign int) {
 
 // offer makes a message ready, unless an older one of its key comes first.
 func (c *Core) offer(m *message) {
-	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder && k.list[0] != m {
-		m.step = parked
-		return
+	a := &c.parts[m.Partition]
+	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder {
+		if m.step = parked; k.list[0] != m {
+			return
+		}
+		if m.Offset >= a.seen() {
+			a.beyond = append(a.beyond, m)
+			return
+		}
 	}
 	m.step = ready
-	heap.Push(&c.parts[m.Partition].ready, m)
+	heap.Push(&a.ready, m)
 }
 
 // wait lets a message wait for its time, with a worker or without.
@@ -326,7 +209,49 @@ func (c *Core) wait(m *message, s step) {
 	m.step = s
 	c.armed++
 	m.timer = c.armed
-	heap.Push(&c.timers, timer{at: m.until, number: m.timer, m: m})
+	c.push(timer{at: m.until, number: m.timer, m: m})
+}
+
+// push adds a timer. Timers that count no more go when they are most.
+func (c *Core) push(t timer) {
+	if len(c.timers) > 2*c.swept+1024 {
+		c.timers = slices.DeleteFunc(c.timers, func(t timer) bool { return t.k == nil && t.m.timer != t.number })
+		c.swept = len(c.timers)
+		heap.Init(&c.timers)
+	}
+	heap.Push(&c.timers, t)
+}
+
+// arm lets a key give its parked messages when its rate allows it.
+func (c *Core) arm(k *key) {
+	if !k.timed {
+		k.timed = true
+		c.push(timer{at: k.next, k: k})
+	}
+}
+
+// ring is the end of a key's timer.
+func (c *Core) ring(k *key) {
+	k.timed = false
+	if k.next > c.now {
+		c.arm(k)
+		return
+	}
+	for at := k.next; at <= c.now && len(k.list) > 0 && c.Settings.KeyMode != state.KeyOrder; at = spend(at, at, c.Settings.KeyRate) {
+		c.release(k)
+	}
+	c.drop(k)
+}
+
+// drop forgets a key of which nothing is known.
+func (c *Core) drop(k *key) {
+	switch keys := c.parts[k.part].keys; {
+	case len(k.list) > 0 || k.inflight > 0:
+	case k.next > c.now:
+		c.arm(k)
+	case keys[k.hash] == k:
+		delete(keys, k.hash)
+	}
 }
 
 // exhausted reports whether a message may not be given again.
@@ -338,6 +263,9 @@ func (c *Core) exhausted(m *message) bool {
 func (c *Core) forget(m *message) {
 	a := &c.parts[m.Partition]
 	delete(a.known, m.Offset)
+	if a.sought {
+		a.over[m.Offset] = struct{}{}
+	}
 	m.timer, m.step = 0, gone
 	k := c.keyOf(m)
 	if k == nil {
@@ -353,9 +281,7 @@ func (c *Core) forget(m *message) {
 	} else {
 		c.release(k) // m may have been the one that the end of a lease has released
 	}
-	if len(k.list) == 0 && k.inflight == 0 && k.next <= c.now {
-		delete(a.keys, k.hash)
-	}
+	c.drop(k)
 }
 
 // release makes the first parked message of a key ready.
@@ -375,7 +301,7 @@ func (c *Core) Tick(now int64) {
 	for len(c.timers) > 0 && c.timers[0].at <= now {
 		t := heap.Pop(&c.timers).(timer)
 		if t.k != nil {
-			c.release(t.k)
+			c.ring(t.k)
 			continue
 		}
 		m := t.m
@@ -402,10 +328,10 @@ func (c *Core) Next() int64 {
 	}
 	for i := range c.parts {
 		a := &c.parts[i]
-		if c.Settings.KeyMode != state.KeyOrder && !a.sought && a.aside() <= c.ahead/2 {
+		if c.Settings.KeyMode != state.KeyOrder && c.seeks(a) {
 			next = min(next, a.due)
 		}
-		if len(a.ready) > 0 && c.free > 0 {
+		if len(a.ready)+len(a.noisy) > 0 && c.free > c.now {
 			next = min(next, c.free)
 		}
 	}
@@ -416,14 +342,14 @@ func (c *Core) Next() int64 {
 // room for them.
 func (c *Core) Wants(now int64, p uint32) bool {
 	a := &c.parts[p]
-	return !a.sought && a.aside() <= c.ahead/2 && (a.cursor < a.next || now >= a.due && c.Settings.KeyMode != state.KeyOrder)
+	return c.seeks(a) && (a.cursor < a.next || now >= a.due && c.Settings.KeyMode != state.KeyOrder)
 }
 
-// Extended notes a new end of a partition. It reports whether messages can be known that were not.
-func (c *Core) Extended(p uint32, next int64) bool {
-	a := &c.parts[p]
-	a.next = max(a.next, next)
-	return a.cursor < a.next && a.aside() <= c.ahead/2
+// Extended notes a new end of a partition.
+func (c *Core) Extended(p uint32, next int64) {
+	if int(p) < len(c.parts) { // else Grow comes later
+		c.parts[p].next = max(c.parts[p].next, next)
+	}
 }
 
 // Offers reports whether Lease may give a message.

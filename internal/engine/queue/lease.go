@@ -17,6 +17,7 @@ type Given struct {
 	ID
 	Deliveries uint32
 	Until      int64 // µs
+	lease      uint64
 }
 
 // Lease gives up to most messages to a worker, for a time. If wait is not nil, they may be given only
@@ -43,7 +44,7 @@ func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []
 		if change := c.lease(m, now, visibility, by); change != nil && (len(wait) == 0 || wait[len(wait)-1] != change) {
 			wait = append(wait, change)
 		}
-		given = append(given, Given{m.ID, m.deliveries, m.until})
+		given = append(given, Given{m.ID, m.deliveries, m.until, m.lease})
 		if last {
 			break
 		}
@@ -77,14 +78,15 @@ func (c *Core) lease(m *message, now, visibility int64, by string) *Change {
 		c.free = spend(now, c.free, c.Settings.Rate)
 	}
 	if k := c.keyOf(m); k != nil && c.Settings.KeyRate > 0 {
-		k.next = spend(now, k.next, c.Settings.KeyRate)
+		if k.next = spend(now, k.next, c.Settings.KeyRate); len(k.list) > 0 {
+			c.arm(k)
+		}
 	}
 	m.deliveries++
-	m.until, m.epoch, m.by, m.settled, m.stored = now+visibility, c.epoch, by, false, false
+	m.until, m.epoch, m.by, m.settled, m.stored, m.lease = now+visibility, c.epoch, by, false, false, c.leases
 	c.wait(m, leased)
-	a := &c.parts[m.Partition]
 	if m.deliveries == 1 {
-		a.rides = append(a.rides, m)
+		c.ride(m)
 		return nil
 	}
 	m.stored = true
@@ -94,6 +96,15 @@ func (c *Core) lease(m *message, now, visibility int64, by string) *Change {
 		ch.try(m, before, reasonExpired)
 	}
 	return ch
+}
+
+// ride lets the next record of the partition have a lease.
+func (c *Core) ride(m *message) {
+	if m.stored = false; !m.rides {
+		m.rides = true
+		a := &c.parts[m.Partition]
+		a.rides = append(a.rides, m)
+	}
 }
 
 // pick takes a ready message that may be given: nine times of ten of the first partition that has one,
@@ -168,7 +179,7 @@ func (c *Core) passes(now int64, a *part, k *key, m *message) bool {
 	k.list = append(k.list, m)
 	switch {
 	case slow:
-		heap.Push(&c.timers, timer{at: k.next, k: k})
+		c.arm(k)
 	case loud:
 		a.noisy = append(a.noisy, k)
 	}
@@ -179,17 +190,23 @@ func (c *Core) passes(now int64, a *part, k *key, m *message) bool {
 func (c *Core) unpick(m *message) { heap.Push(&c.parts[m.Partition].ready, m) }
 
 // Return takes back messages that were given, but did not reach their worker: their first leases were not.
-func (c *Core) Return(list []Given) {
+// They are given again from a time on.
+func (c *Core) Return(list []Given, from int64) {
 	for i := range list {
 		g := &list[i]
 		m := c.parts[g.Partition].known[g.Offset]
-		if m == nil || m.step != leased || m.deliveries != g.Deliveries || m.epoch != c.epoch {
+		if m == nil || m.step != leased || m.lease != g.lease {
 			continue
 		}
 		m.timer = 0
 		c.count(m, -1)
 		if m.deliveries == 1 && !m.stored {
 			m.deliveries = 0
+		}
+		if m.settled = true; from > c.now {
+			m.until = from
+			c.wait(m, waiting)
+			continue
 		}
 		c.offer(m)
 	}

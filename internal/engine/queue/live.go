@@ -29,7 +29,7 @@ func (m *Queues) refresh() {
 		l.topic.Store(r)
 		m.grow(l)
 		if text := r.Settings[state.QueueSetting]; text != l.text {
-			l.text = text
+			l.text, l.dirty = text, true
 			if !l.core.Configure(*state.Resolve(r.Settings).Queue) {
 				m.reopen(l)
 			}
@@ -146,9 +146,17 @@ func (m *Queues) drop(l *live) {
 	for _, w := range l.waiters {
 		w.wake.Send()
 	}
+	m.abandon(l, ErrStale)
 	if l.closing != nil {
 		close(l.closing)
 		l.closing = nil
+	}
+}
+
+// abandon answers the workers that wait for changes of a queue which are not on their way to the log.
+func (m *Queues) abandon(l *live, why error) {
+	for p := range l.proposed {
+		l.core.End(uint32(p), m.now(), l.proposed[p], why)
 	}
 }
 

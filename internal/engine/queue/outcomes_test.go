@@ -3,10 +3,13 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/engine/queue"
@@ -170,4 +173,119 @@ func TestRedriveWithoutAnswer(t *testing.T) {
 	r := must.Get(f.q.Redrive(t.Context(), queue.RedriveRequest{Queue: "letters", To: "q"}))(t)
 	must.Equal(t, r.Moved, 1)
 	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(3))
+}
+
+// TestResume: workers that wait get messages when the queue works again, or may give more at once.
+func TestResume(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q", "paused", "true", "in-flight-max", "1")
+	f.send("q", text("a"), text("b"))
+	got := make(chan string, 2)
+	for range 2 {
+		go func() { got <- string(f.lease("q", 1)[0].Value) }()
+	}
+	sebtest.Eventually(t, "two workers wait", func() bool { return f.q.Waiting("q") == 2 })
+	for _, c := range []struct{ name, value, want string }{{"paused", "", "a"}, {"in-flight-max", "5", "b"}} {
+		must.Get(f.b.UpdateTopic(t.Context(), "q", broker.TopicSpec{Settings: map[string]string{"queue": settingsWithout(f, c.name, c.value)}}))(t)
+		must.Equalf(t, <-got, c.want, "after a change of %s", c.name)
+	}
+}
+
+// settingsWithout returns the setting of queue q with another value, as another broker would set it.
+func settingsWithout(f *fixture, name, value string) string {
+	f.t.Helper()
+	set := must.Get(f.q.Info("q"))(f.t).Settings
+	if delete(set, name); value != "" {
+		set[name] = value
+	}
+	return state.QueueText(set)
+}
+
+// TestNoAnswerIsForgotten: a worker whose message cannot become a dead letter gets an answer when the queue is
+// purged, has no dead letters any more, or is served no longer.
+func TestNoAnswerIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(f *fixture) error
+		want error
+	}{
+		"purge": {func(f *fixture) error { _, err := f.q.Purge(t.Context(), "q"); return err }, queue.ErrStale},
+		"no dead letters": {func(f *fixture) error {
+			_, err := f.q.Update(t.Context(), "q", queue.Spec{Settings: map[string]string{"dead-letter": "none"}})
+			return err
+		}, queue.ErrNoDeadLetter},
+		"end": {func(f *fixture) error { f.b.EndWhileLeading(); return nil }, state.ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, objstore.NewMemory())
+			f.create("q")
+			f.send("q", text("x"))
+			m := f.lease("q", 1)
+			must.NoError(t, f.b.ForceDeleteTopic(t.Context(), "q.dead"))
+			killed := make(chan error)
+			go func() { killed <- f.settle("q", queue.Kill, m[0]) }()
+			sebtest.Eventually(t, "the message is dying", func() bool { return must.Get(f.q.Info("q"))(t).Dying == 1 })
+			must.NoError(t, c.end(f))
+			must.ErrorIs(t, <-killed, c.want)
+			if name == "no dead letters" {
+				must.Equal(t, string(f.lease("q", 1)[0].Value), "x")
+			}
+		})
+	}
+}
+
+// TestUnreadableMessage: a message that cannot be read holds up no others of the workers.
+func TestUnreadableMessage(t *testing.T) {
+	s := &damaged{Store: objstore.NewMemory()}
+	f := open(t, s)
+	f.create("q")
+	f.send("q", text("unreadable"))
+	s.key.Store(s.last.Load())
+	f.send("q", text("b"))
+	f.close()
+	g := open(t, s)
+	s.fails.Store(true)
+	_, err := g.q.Lease(t.Context(), queue.LeaseRequest{Queue: "q", Max: 1})
+	if err == nil || !strings.Contains(err.Error(), "bad sector") {
+		t.Errorf("lease of a message that cannot be read: %v", err)
+	}
+	must.Equal(t, string(g.lease("q", 1)[0].Value), "b")
+}
+
+// TestUnreadableLetter: a message that cannot be read holds up no dead letters.
+func TestUnreadableLetter(t *testing.T) {
+	s := &damaged{Store: objstore.NewMemory()}
+	f := open(t, s)
+	f.create("q", "max-deliveries", "1", "visibility", "1s")
+	f.create("other")
+	f.send("q", text("unreadable"))
+	s.key.Store(s.last.Load())
+	f.send("q", text("b"))
+	must.Equal(t, len(f.lease("q", 1)), 1)
+	f.send("other", text("stores the lease"))
+	f.close()
+	g := open(t, s)
+	s.fails.Store(true)
+	must.Equal(t, string(g.lease("q", 1)[0].Value), "b") // its lease ends, too
+	must.Equal(t, string(g.lease("q.dead", 1)[0].Value), "b")
+	s.fails.Store(false)
+	must.Equal(t, string(g.lease("q.dead", 1)[0].Value), "unreadable")
+}
+
+// damaged is a store that cannot read an object.
+type damaged struct {
+	objstore.Store
+	last, key atomic.Value // string
+	fails     atomic.Bool
+}
+
+func (d *damaged) Put(ctx context.Context, key string, body objstore.Body) error {
+	d.last.Store(key)
+	return d.Store.Put(ctx, key, body)
+}
+
+func (d *damaged) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if d.fails.Load() && key == d.key.Load() {
+		return objstore.Object{}, errors.New("bad sector")
+	}
+	return d.Store.Get(ctx, key, r)
 }

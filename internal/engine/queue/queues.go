@@ -199,6 +199,7 @@ func (m *Queues) end() {
 		}
 	}
 	for _, l := range m.live { //tidy:unordered each ends by itself
+		m.abandon(l, state.ErrOutcomeUnknown)
 		if l.closing != nil {
 			close(l.closing)
 		}
@@ -285,39 +286,50 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 	}
 }
 
-// seek reads the keys of messages for the core, which does not ask for them again. So it tries again until
-// it has all of them.
+// seekGap is how many messages that a search for keys does not need it reads between others.
+const seekGap = 256
+
+// seekPause is the pause after keys could not be read.
+const seekPause = 500 * time.Millisecond
+
+// seek reads the keys of messages for the core. After an error the core gets those that were read, and asks
+// for the others again.
 func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []state.QueueRun) {
 	var keys []Key
-	for _, run := range runs {
-		for from := run.Base; from < run.End() && ctx.Err() == nil; {
-			before := from
-			err := m.b.EachRecord(ctx, l.ref(), int32(p), from, run.End(), func(r *record.Record) bool {
-				if r.Offset >= from {
-					keys = append(keys, Key{r.Offset, hashOf(r.Key), run})
-					from = r.Offset + 1
-				}
-				return true
-			})
-			if err == nil && from == before {
-				from = m.gone(l, p, from)
-			}
-			if from == before {
-				m.lines.Warn(m.log, l.ref().Name, "reading the keys of a queue failed; trying again", "queue", l.ref().Name, "err", err)
-				_ = pause.Wait(ctx, seekPause)
-			}
+	var err error
+	for len(runs) > 0 && err == nil { // those near each other are read at once
+		n := 1
+		for n < len(runs) && runs[n].Base >= runs[n-1].End() && runs[n].Base-runs[n-1].End() <= seekGap {
+			n++
 		}
+		some := runs[:n]
+		runs = runs[n:]
+		from, to := some[0].Base, some[n-1].End()
+		before := from
+		err = m.b.EachRecord(ctx, l.ref(), int32(p), from, to, func(r *record.Record) bool {
+			for len(some) > 0 && some[0].End() <= r.Offset {
+				some = some[1:]
+			}
+			if from = r.Offset + 1; len(some) > 0 && some[0].Base <= r.Offset {
+				keys = append(keys, Key{r.Offset, hashOf(r.Key), some[0]})
+			}
+			return true
+		})
+		if from = max(from, m.gone(l, p, before)); err == nil && from < to {
+			err = errors.New("no records were read") // for want of memory
+		}
+	}
+	if err != nil {
+		m.lines.Warn(m.log, l.ref().Name, "reading the keys of a queue failed; trying again", "queue", l.ref().Name, "err", err)
+		_ = pause.Wait(ctx, seekPause)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.Saw(m.now(), p, keys)
+	c.Saw(m.now(), p, keys, err == nil)
 	if m.live[l.ref().ID] == l && l.core == c && m.ctx == ctx {
 		m.touch(l)
 	}
 }
-
-// seekPause is the pause after keys could not be read.
-const seekPause = 500 * time.Millisecond
 
 // gone returns the first offset from one on that a partition may have: not those below its start, and none
 // if it is gone.

@@ -20,21 +20,28 @@ type Change struct {
 }
 
 type item struct {
-	m   *message
-	run state.QueueRun
-	was step
+	m       *message
+	run     state.QueueRun
+	was     step
+	extends bool
+	until   int64 // extends: the end of the lease before
 }
+
+// triesMax bounds the tries of a change, which have reasons: all changes of a slot are read at once.
+const triesMax = 1000
 
 func newChange(partition uint32) *Change {
 	return &Change{Partition: partition, Stored: make(chan struct{})}
 }
 
 func (ch *Change) add(m *message, run state.QueueRun) {
-	ch.items = append(ch.items, item{m, run, m.step})
+	ch.items = append(ch.items, item{m: m, run: run, was: m.step})
 }
 
 func (ch *Change) try(m *message, by, reason string) {
-	ch.tries = append(ch.tries, state.QueueTry{Offset: m.Offset, By: by, Reason: reason})
+	if len(ch.tries) < triesMax {
+		ch.tries = append(ch.tries, state.QueueTry{Offset: m.Offset, By: by, Reason: reason})
+	}
 }
 
 // Len is the number of messages.
@@ -107,7 +114,7 @@ func (c *Core) Riders(p uint32) *state.QueueChange {
 	}
 	ch := newChange(p)
 	for _, m := range a.rides {
-		if m.step == leased && !m.stored && a.known[m.Offset] == m {
+		if m.rides = false; m.step == leased && !m.stored && a.known[m.Offset] == m {
 			m.stored = true
 			ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
 		}
@@ -159,6 +166,13 @@ func (c *Core) stored(it *item, now int64) {
 func (c *Core) refuse(it *item, now int64) {
 	m := it.m
 	switch {
+	case it.extends:
+		if m.step == leased && m.until == it.run.Until && m.deliveries == it.run.Deliveries { // the worker has it as before
+			m.until = it.until
+			c.ride(m)
+			c.wait(m, leased)
+			c.Tick(now)
+		}
 	case it.run.State == state.QueueLeased && m.step == leased && m.deliveries == it.run.Deliveries:
 		m.timer = 0
 		m.deliveries--
@@ -292,17 +306,18 @@ func (c *Core) extend(m *message, now, delay int64) *Change {
 	if m.step != leased { // its time was over, and no worker has it
 		c.count(m, 1)
 	}
+	before := m.until
 	m.until = now + delay
 	c.wait(m, leased)
 	if delay <= micros(c.Settings.Visibility) {
-		m.stored = false
-		a := &c.parts[m.Partition]
-		a.rides = append(a.rides, m)
+		c.ride(m)
 		return nil
 	}
 	m.stored = true
 	ch := c.change(m.Partition)
 	ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+	it := &ch.items[len(ch.items)-1]
+	it.extends, it.until = true, before
 	return ch
 }
 
@@ -384,15 +399,56 @@ func (c *Core) Dying(p uint32, most int) (list []Dead) {
 	return list
 }
 
-// Buried notes that the first n of the dying messages of a partition are stored as dead letters and done,
-// in one slot.
-func (c *Core) Buried(p uint32, n int) {
+// Buried notes that some of the dying messages of a partition are stored as dead letters and done, in one
+// slot. Those that failed come after all others.
+func (c *Core) Buried(p uint32, moved, failed []ID) {
 	a := &c.parts[p]
-	for _, d := range a.dying[:n] {
-		c.forget(d.m)
-		if d.change != nil {
-			close(d.change.Stored)
+	list := a.dying
+	a.dying = nil
+	var last []*death
+	for _, d := range list {
+		switch {
+		case slices.Contains(moved, d.m.ID):
+			c.forget(d.m)
+			d.answer(nil)
+		case slices.Contains(failed, d.m.ID):
+			last = append(last, d)
+		default:
+			a.dying = append(a.dying, d)
 		}
 	}
-	a.dying = slices.Clone(a.dying[n:])
+	a.dying = append(a.dying, last...)
+}
+
+// Spare gives the dying messages of a partition to workers again.
+func (c *Core) Spare(p uint32, why error) {
+	a := &c.parts[p]
+	list := a.dying
+	a.dying = nil
+	for _, d := range list {
+		d.answer(why)
+		c.offer(d.m)
+	}
+}
+
+// answer answers the worker who waits.
+func (d *death) answer(err error) {
+	if d.change != nil {
+		d.change.Err = err
+		close(d.change.Stored)
+		d.change = nil
+	}
+}
+
+// End answers the workers that wait for changes which are not on their way to the log, and those whose
+// messages are dying. The core is used no more.
+func (c *Core) End(p uint32, now int64, proposed *Change, why error) {
+	a := &c.parts[p]
+	if ch := a.open; ch != nil && ch != proposed {
+		c.Take(ch)
+		c.Done(ch, now, why)
+	}
+	for _, d := range a.dying {
+		d.answer(why)
+	}
 }

@@ -59,6 +59,7 @@ type Leased struct {
 	Key        []byte    // nil: none
 	Value      []byte
 	Headers    []record.Header
+	lease      uint64
 }
 
 // Leases are messages for a worker, whose memory is held until Release.
@@ -72,7 +73,7 @@ type Leases struct {
 func (l *Leases) Return() {
 	list := make([]Given, len(l.List))
 	for i := range l.List {
-		list[i] = Given{ID: l.List[i].ID, Deliveries: l.List[i].Deliveries}
+		list[i] = Given{ID: l.List[i].ID, lease: l.List[i].lease}
 	}
 	if len(list) > 0 {
 		l.back(list)
@@ -197,6 +198,9 @@ func (m *Queues) deliver(ctx context.Context, l *live, given []Given, wait []*Ch
 	}
 	out, rest, expired, err := m.read(ctx, l, given, most)
 	out.back = func(list []Given) { m.giveBack(l, list) }
+	if err != nil && len(rest) > 0 && ctx.Err() == nil && !errors.Is(err, state.ErrOverBudget) && !errors.Is(err, budget.ErrOver) {
+		m.unreadable(l, &rest[0], err)
+	}
 	m.giveBack(l, rest)
 	m.expire(l, expired)
 	if err != nil {
@@ -213,8 +217,20 @@ func (m *Queues) giveBack(l *live, list []Given) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l.core.Return(list)
+	l.core.Return(list, 0)
 	m.notify(l)
+	m.touch(l) // the rate may allow the next one only later
+}
+
+// unreadablePause is how long a message is given to no worker after it could not be read.
+const unreadablePause = 10 * time.Second
+
+// unreadable lets workers get other messages than one that cannot be read.
+func (m *Queues) unreadable(l *live, g *Given, err error) {
+	m.lines.Warn(m.log, l.ref().Name, "a message of a queue cannot be read; others come first", "queue", l.ref().Name, "message", g.ID.String(), "err", err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.core.Return([]Given{*g}, m.now()+micros(unreadablePause))
 }
 
 // expire ends messages whose time is over.
@@ -225,6 +241,9 @@ func (m *Queues) expire(l *live, list []Given) {
 	m.met.expired.Add(len(list))
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.live[l.ref().ID] != l {
+		return // opened again: they expire again
+	}
 	for i := range list {
 		g := &list[i]
 		m.b.ReadQueue(l.ref().ID, g.Partition, func(q *state.Queue, _ *state.Partition) {
@@ -341,148 +360,12 @@ func sizeOf(r *record.Record) int {
 func copyOf(g *Given, r *record.Record, receipt string) Leased {
 	out := Leased{
 		ID: g.ID, Receipt: receipt, Deliveries: g.Deliveries, Until: time.UnixMicro(g.Until), Sent: time.UnixMilli(r.Timestamp),
-		Key: slices.Clone(r.Key), Value: slices.Clone(r.Value),
+		Key: slices.Clone(r.Key), Value: slices.Clone(r.Value), lease: g.lease,
 	}
 	for _, h := range r.Headers {
 		out.Headers = append(out.Headers, record.Header{Key: h.Key, Value: slices.Clone(h.Value)})
 	}
 	return out
-}
-
-// Settlement is what a worker says about the message of a receipt. Delay is that of Retry, nil: by backoff;
-// or of Extend, nil: the visibility of the queue.
-type Settlement struct {
-	Receipt string
-	Do      Do
-	Delay   *time.Duration
-	Reason  string
-}
-
-// ReasonMax bounds the reason of a settlement in bytes.
-const ReasonMax = 512
-
-func (s *Settlement) check() error {
-	switch {
-	case s.Do < Finish || s.Do > Extend:
-		return &state.InvalidError{Field: "do", Reason: "want done, retry, dead or extend"}
-	case len(s.Reason) > ReasonMax:
-		return &state.InvalidError{Field: "reason", Reason: fmt.Sprintf("%d bytes, limit %d", len(s.Reason), ReasonMax)}
-	case s.Delay == nil:
-	case s.Do != Retry && s.Do != Extend:
-		return &state.InvalidError{Field: "delay", Reason: "only with retry and extend"}
-	case *s.Delay < 0 || s.Do == Retry && *s.Delay > state.QueueDelayMax:
-		return &state.InvalidError{Field: "delay", Reason: fmt.Sprintf("%s is not between 0s and 365d", *s.Delay)}
-	case s.Do == Extend && *s.Delay > state.QueueVisibilityMax:
-		return &state.InvalidError{Field: "delay", Reason: fmt.Sprintf("%s is not between 0s and 12h", *s.Delay)}
-	}
-	return nil
-}
-
-// Settle says what happens to messages, and waits until that is stored. Each settlement has its own
-// result: nil, ErrReceipt, ErrStale, ErrNoDeadLetter, ErrInvalid, or an error of an append. The error is
-// that of the queue, as of Lease.
-func (m *Queues) Settle(ctx context.Context, queue, by string, list []Settlement) ([]error, error) {
-	results := make([]error, len(list))
-	changes := make([]*Change, len(list))
-	for i := range list {
-		if results[i] = list[i].check(); results[i] != nil {
-			continue
-		}
-		ch, err := m.settle(ctx, queue, by, &list[i])
-		if errors.Is(err, state.ErrUnknownTopic) || errors.Is(err, ErrNotQueue) || errors.Is(err, state.ErrNotLeader) {
-			return nil, err
-		}
-		changes[i], results[i] = ch, err
-	}
-	m.mu.Lock()
-	if l, err := m.named(queue); err == nil {
-		m.flush(l)
-		m.notify(l)
-		m.touch(l)
-	}
-	m.mu.Unlock()
-	for i, ch := range changes {
-		if ch == nil {
-			continue
-		}
-		select {
-		case <-ch.Stored:
-			results[i] = ch.Err
-		case <-m.b.Done():
-			results[i] = state.ErrOutcomeUnknown
-		case <-ctx.Done():
-			results[i] = fmt.Errorf("%w: %w", state.ErrOutcomeUnknown, context.Cause(ctx))
-		}
-		if results[i] == nil {
-			m.countSettled(list[i].Do)
-		}
-	}
-	return results, nil
-}
-
-func (m *Queues) countSettled(do Do) {
-	switch do {
-	case Finish:
-		m.met.done.Inc()
-	case Retry:
-		m.met.retried.Inc()
-	}
-}
-
-func (m *Queues) settle(ctx context.Context, queue, by string, s *Settlement) (*Change, error) {
-	for {
-		l, r, ch, err := m.settleKnown(ctx, queue, by, s)
-		if err != ErrUnread {
-			return ch, err
-		}
-		if err := m.know(ctx, l, r.ID); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlement) (l *live, r Receipt, ch *Change, err error) {
-	if l, err = m.lock(ctx, queue); err != nil {
-		return nil, r, nil, err
-	}
-	defer m.mu.Unlock()
-	if r, err = ParseReceipt(s.Receipt, l.ref().ID, m.b.Nonce); err != nil {
-		return nil, r, nil, err
-	}
-	v := Verdict{Do: s.Do, Delay: -1, Reason: s.Reason}
-	switch {
-	case s.Delay != nil:
-		v.Delay = micros(*s.Delay)
-	case s.Do == Extend:
-		v.Delay = micros(l.core.Settings.Visibility)
-	}
-	err = ErrStale
-	m.b.ReadQueue(l.ref().ID, r.Partition, func(q *state.Queue, p *state.Partition) {
-		l.core.Extended(r.Partition, p.Next)
-		ch, err = l.core.Settle(m.now(), &r, v, by, q)
-	})
-	return l, r, ch, err
-}
-
-// know reads the key of a message for the core.
-func (m *Queues) know(ctx context.Context, l *live, id ID) error {
-	found, hash := false, uint64(0)
-	err := m.b.EachRecord(ctx, l.ref(), int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
-		if r.Offset == id.Offset {
-			found, hash = true, hashOf(r.Key)
-		}
-		return !found
-	})
-	if err != nil {
-		return err
-	}
-	if !found {
-		return ErrUnknownMessage
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, _ *state.Partition) { l.core.Know(m.now(), id, hash, q) })
-	return nil
 }
 
 // Waiting returns how many workers wait for messages of a queue.
