@@ -256,6 +256,18 @@ func TestOrder(t *testing.T) {
 	must.Equal(t, fmt.Sprint(got), "[a0 b0 a1 b1 a2 b2]")
 }
 
+// TestOrderOfARequest: messages with and without dedup IDs keep their order.
+func TestOrderOfARequest(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q", "key-mode", "order")
+	m := func(value, dedup string) queue.Message {
+		return queue.Message{Key: []byte("k"), Value: []byte(value), Dedup: dedup}
+	}
+	for i, s := range f.send("q", m("a", "1"), m("b", ""), m("c", "2"), m("d", "")) {
+		must.Equal(t, s.ID.Offset, int64(i))
+	}
+}
+
 // TestAWorkerWaits: a worker that waits gets a message that is sent later, and one whose lease has ended.
 func TestAWorkerWaits(t *testing.T) {
 	f := open(t, objstore.NewMemory())

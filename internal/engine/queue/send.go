@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,12 +116,18 @@ type group struct {
 	err  error
 }
 
+// isPlain reports whether the queue need not remember anything of the messages.
+func (g *group) isPlain() bool { return g.until == 0 && g.hash.IsZero() }
+
 // terms are those of the messages of a request.
 type terms struct {
 	state.QueueSettings
 	encode record.EncodeOptions
 	epoch  uint32
 	now    int64
+	// paired: all messages go with changes of the queue. The log makes slots of those after plain ones that
+	// came later, and the messages of a key must keep their order.
+	paired bool
 }
 
 // alone reports whether a message may be too large, so that others must not be appended with it.
@@ -152,6 +159,7 @@ func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent
 			groups = x.group(groups, i, &t)
 		}
 	}
+	t.paired = t.KeyMode == state.KeyOrder && slices.ContainsFunc(groups, func(g *group) bool { return !g.isPlain() })
 	first := map[record.ID]*group{}
 	for _, g := range groups {
 		if g.same = first[g.hash]; g.same == nil {
@@ -256,7 +264,7 @@ func (m *Queues) send(ctx context.Context, l *live, t *terms, g *group, results 
 		return
 	}
 	a := broker.Append{Topic: l.ref().Name, Partition: int32(g.part), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check}
-	if g.until == 0 && g.hash.IsZero() {
+	if g.isPlain() && !t.paired {
 		g.plain = m.b.Submit(ctx, []broker.Append{a})
 		return
 	}
