@@ -38,7 +38,7 @@ func rich(t testing.TB) *log {
 func proposal(src *sebtest.Source, c *state.State) state.Record {
 	r := state.Record{
 		Kind: sebtest.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
-			state.PackInstall, state.CompactionDone, state.AccessChange, state.ProducersForget),
+			state.PackInstall, state.CompactionDone, state.AccessChange, state.ProducersForget, state.QueueUpdate),
 		Topic: topicOf(src, c), Partition: uint32(src.Int(3)),
 	}
 	switch r.Kind {
@@ -62,6 +62,8 @@ func proposal(src *sebtest.Source, c *state.State) state.Record {
 		r.Topic, r.Pack = record.ID{}, &state.PackContent{ID: 1 + uint64(src.Int(5)), Size: 1000}
 	case state.CompactionDone:
 		r.Clean = state.Compaction{To: int64(src.Byte()), Swept: int64(src.Byte()), Tombstones: uint32(src.Int(2)), Time: int64(src.Byte())}
+	case state.QueueUpdate:
+		r.Queue = queueChange(src)
 	case state.ProducersForget:
 		r.Topic, r.Partition = record.ID{}, 0
 		r.Time, r.Owner = c.AppendTime-int64(src.Int(20)), uint32(src.Int(3))
@@ -98,6 +100,32 @@ func accessChange(src *sebtest.Source, base uint64) *access.Change {
 		}
 	}
 	return a
+}
+
+// queueChange returns an arbitrary change of a queue, also of messages that are done, trimmed or not there.
+func queueChange(src *sebtest.Source) *state.QueueChange {
+	q := &state.QueueChange{}
+	for at := int64(src.Int(8)); len(q.Runs) < src.Int(6); {
+		run := state.QueueRun{Base: at, Span: 1 + int64(src.Int(5)), State: sebtest.Pick(src, state.QueueDone, state.QueueWaiting, state.QueueLeased)}
+		if run.State != state.QueueDone {
+			run.Until, run.Deliveries = int64(src.Byte()), uint32(src.Int(4))
+		}
+		if run.State == state.QueueLeased {
+			run.Epoch = uint32(src.Int(3))
+		}
+		q.Runs = append(q.Runs, run)
+		at = run.End() + int64(src.Int(4))
+	}
+	if src.Bool() {
+		q.Tries = []state.QueueTry{{Offset: int64(src.Int(20)), By: "ann", Reason: string(src.Bytes(3))}}
+	}
+	if src.Bool() {
+		q.Sent = &state.QueueSent{Hash: record.ID{src.Byte()}, Offset: int64(src.Int(20)), Until: int64(src.Byte())}
+	}
+	if src.Bool() {
+		q.Schedule = &state.QueueSchedule{Name: sebtest.Pick(src, "s", "t"), Spec: sebtest.Pick(src, "", "x"), Next: int64(src.Byte())}
+	}
+	return q
 }
 
 // topicOf returns the ID of one of the topics, or an unknown ID.

@@ -153,10 +153,10 @@ func (q *Queue) memory() int {
 
 // updateQueue applies a QueueUpdate record.
 func (s *State) updateQueue(r *Record) {
+	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 	if s.noRange {
 		return
 	}
-	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 	q := p.queueForWrite(s.gen)
 	q.apply(r.Queue, s.slotTime)
 	q.trimmed(p.Start, s.slotTime)
@@ -265,8 +265,8 @@ func (q *Queue) setSchedule(n QueueSchedule) {
 	}
 }
 
-// resetTime ends leases and retries of a wrong clock as long after a TimeReset as they would have ended
-// after the last slot. A delay ends at the time that it has.
+// resetTime ends leases, retries and dedup IDs of a wrong clock as long after a TimeReset as they would have
+// ended after the last slot. A delay ends at the time that it has.
 func (q *Queue) resetTime(from, to int64) {
 	var runs []QueueRun
 	for r := range q.Runs.All(0) {
@@ -276,6 +276,15 @@ func (q *Queue) resetTime(from, to int64) {
 		}
 	}
 	q.Runs.set(runs)
+	q.Sent = slices.Clone(q.Sent) // views share it
+	for i := range q.Sent {
+		if x := &q.Sent[i]; x.Until > to {
+			x.Until = to + max(0, x.Until-from)
+		}
+	}
+	for i := range q.Marks {
+		q.Marks[i].Time = min(q.Marks[i].Time, to)
+	}
 }
 
 // resetQueues applies a TimeReset to all queues.
@@ -285,7 +294,7 @@ func (s *State) resetQueues(to int64) {
 	}
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
-			if p.queue != nil && p.queue.Runs.n > 0 {
+			if p.queue != nil {
 				p = s.partitionForWrite(s.topicForWrite(t.ID), uint32(i))
 				p.queueForWrite(s.gen).resetTime(s.AppendTime, to)
 				s.countQueue(p)
