@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -276,6 +277,42 @@ func (r *partsReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return done, nil
+}
+
+// WriteTo implements io.WriterTo. A hash gets the parts without a copy: without TLS, the client library
+// hashes each body for the signature. Any other writer may wait, and detach would wait for it, so it
+// gets copies.
+func (r *partsReader) WriteTo(w io.Writer) (done int64, err error) {
+	sum, ok := w.(hash.Hash)
+	if !ok {
+		return io.Copy(w, struct{ io.Reader }{r})
+	}
+	for {
+		n, err := r.hashNext(sum)
+		if done += int64(n); n == 0 || err != nil {
+			return done, err
+		}
+	}
+}
+
+// hashNext adds the next bytes to a hash, 0 at the end. It takes few at a time, because the runtime
+// cannot interrupt a hash.
+func (r *partsReader) hashNext(sum hash.Hash) (n int, err error) {
+	const most = 64 << 10
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.detached {
+		return 0, errDetached
+	}
+	for ; r.part < len(r.parts); r.part, r.offset = r.part+1, 0 {
+		if b := r.parts[r.part][r.offset:]; len(b) > 0 {
+			n, err = sum.Write(b[:min(len(b), most)])
+			r.offset += n
+			r.at += int64(n)
+			return n, err
+		}
+	}
+	return 0, nil
 }
 
 // Seek implements io.Seeker.
