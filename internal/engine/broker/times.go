@@ -53,8 +53,12 @@ func (b *Broker) OffsetOfNewest(ctx context.Context, ref *TopicRef, partition in
 	return offset, at, err
 }
 
-// scanBytes is the size of a read of a range.
-const scanBytes = 1 << 20
+// scanBytes is the size of a read of a range, fewBytes that of one with at most few offsets.
+const (
+	scanBytes = 1 << 20
+	fewBytes  = 64 << 10
+	few       = 1000
+)
 
 // scanner reads the records of a range. It holds the memory of the largest decompressed batch.
 type scanner struct {
@@ -77,8 +81,12 @@ func (b *Broker) scan(ctx context.Context, ref *TopicRef, partition int32, span 
 		return err
 	}
 	defer s.held.Release()
+	bytes := scanBytes
+	if span.End-span.Base <= few {
+		bytes = fewBytes
+	}
 	for at := span.Base; at < span.End; {
-		next, more, err := s.piece(ctx, Want{Topic: ref.Name, ID: ref.ID, Partition: partition, Offset: at, MaxBytes: scanBytes})
+		next, more, err := s.piece(ctx, Want{Topic: ref.Name, ID: ref.ID, Partition: partition, Offset: at, MaxBytes: bytes})
 		if err != nil || !more || next <= at {
 			return err
 		}
