@@ -8,7 +8,9 @@ import (
 )
 
 func (w *world) lease() {
-	w.look()
+	if w.look(); w.r.IntN(2) == 0 {
+		w.saw()
+	}
 	given, wait, err := w.core.Lease(w.now, 1+w.r.IntN(6), 30e6, "worker")
 	if err != nil {
 		w.fail("%v", err)
@@ -18,6 +20,14 @@ func (w *world) lease() {
 	}
 	epoch := w.epoch
 	give := func() {
+		if w.r.IntN(10) == 0 { // they do not reach the worker
+			for _, g := range given {
+				m := w.messages[g.Partition][g.Offset]
+				m.back, m.until = g.Deliveries, 0
+			}
+			w.core.Return(given, 0)
+			return
+		}
 		for _, g := range given {
 			m := w.messages[g.Partition][g.Offset]
 			m.leases++
@@ -26,6 +36,11 @@ func (w *world) lease() {
 	}
 	if len(wait) == 0 {
 		give()
+		return
+	}
+	if w.r.IntN(10) == 0 {
+		w.refuse()
+		w.core.Return(given, 0)
 		return
 	}
 	s := w.freeze()
@@ -94,6 +109,13 @@ func (w *world) settle() {
 		return
 	}
 	if ch == w.core.Open(g.Partition) {
+		if w.r.IntN(10) == 0 {
+			w.refuse()
+			if v.Do != queue.Extend {
+				w.given = append(w.given, g)
+			}
+			return
+		}
 		s := w.freeze()
 		then := s.then
 		s.then = func(ok bool) { then(ok); m.stored = m.stored || v.Do == queue.Finish }

@@ -5,6 +5,7 @@
 package queuesim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -34,7 +35,16 @@ type world struct {
 	dead     map[queue.ID]int // committed copies
 	burying  []bool
 	lost     int // leases that a takeover may have lost
+	seeks    []seek
 }
+
+// seek is keys that are being read.
+type seek struct {
+	partition uint32
+	keys      []queue.Key
+}
+
+var errRefused = errors.New("refused")
 
 // told is what the test knows of a message.
 type told struct {
@@ -44,6 +54,7 @@ type told struct {
 	over     bool  // it was cancelled, or purged
 	until    int64 // no other worker has it before
 	leases   int
+	back     uint32 // its leases up to this one were given back
 }
 
 type worker struct {
@@ -157,7 +168,11 @@ func (w *world) apply(s *slot) {
 func (w *world) note(r *state.Record) {
 	for _, run := range r.Queue.Runs {
 		for at := run.Base; at < run.End() && at < int64(len(w.messages[r.Partition])); at++ {
-			w.messages[r.Partition][at].until = run.Until
+			if m := w.messages[r.Partition][at]; run.State == state.QueueLeased && run.Deliveries <= m.back {
+				m.until = 0
+			} else {
+				m.until = run.Until
+			}
 		}
 	}
 }
@@ -168,6 +183,7 @@ func (w *world) partition(p int) *state.Partition {
 
 // lead begins an epoch.
 func (w *world) lead() {
+	w.seeks = nil
 	w.core = queue.NewCore(w.set, w.epoch, len(w.messages), w.r.Float64)
 	if w.r.IntN(2) == 0 {
 		w.core.Within(1)
@@ -202,20 +218,24 @@ func (w *world) takeover() {
 	w.lead()
 }
 
-// freeze makes a slot of the open changes and the leases that no record has.
-func (w *world) freeze(also ...state.Record) *slot {
-	s := &slot{}
-	var taken []*queue.Change
+// take takes the open changes and the leases that no record has, as records.
+func (w *world) take() (records []state.Record, taken []*queue.Change) {
 	for p := range w.messages {
 		if q := w.core.Riders(uint32(p)); q != nil {
-			s.records = append(s.records, w.update(p, q))
+			records = append(records, w.update(p, q))
 		}
 		if ch := w.core.Open(uint32(p)); ch != nil {
-			s.records = append(s.records, w.update(p, w.core.Take(ch)))
+			records = append(records, w.update(p, w.core.Take(ch)))
 			taken = append(taken, ch)
 		}
 	}
-	s.records = append(s.records, also...)
+	return records, taken
+}
+
+// freeze makes a slot of what take returns.
+func (w *world) freeze(also ...state.Record) *slot {
+	records, taken := w.take()
+	s := &slot{records: append(records, also...)}
 	c := w.core
 	s.then = func(bool) {
 		for _, ch := range taken {
@@ -224,6 +244,73 @@ func (w *world) freeze(also ...state.Record) *slot {
 	}
 	w.slot(s)
 	return s
+}
+
+// refuse lets the log refuse what take returns.
+func (w *world) refuse() {
+	_, taken := w.take()
+	for _, ch := range taken {
+		w.core.Done(ch, w.now, errRefused)
+	}
+}
+
+// quiet lets everything that is on its way be stored.
+func (w *world) quiet() {
+	w.freeze()
+	for len(w.slots) > 0 {
+		w.commit()
+	}
+	var leases []state.Record
+	for p := range w.messages {
+		if q := w.core.Leases(uint32(p)); q != nil {
+			leases = append(leases, w.update(p, q))
+		}
+	}
+	w.freeze(leases...)
+	for len(w.slots) > 0 {
+		w.commit()
+	}
+}
+
+// reopen lets other settings count, and sometimes ends all messages or adds a partition.
+func (w *world) reopen() {
+	w.quiet()
+	set := w.set
+	switch w.r.IntN(5) {
+	case 0:
+		if set.KeyMode != state.KeyOrder {
+			set.KeyLimit = w.r.IntN(4)
+		}
+	case 1:
+		set.KeyRate = float64(2 * w.r.IntN(2))
+	case 2:
+		set.Rate = float64(5 * w.r.IntN(2))
+	case 3:
+		for p := range w.messages {
+			part := w.partition(p)
+			if done := part.QueueOf().Done; done < part.Next {
+				w.slot(&slot{records: []state.Record{w.update(p, &state.QueueChange{Runs: []state.QueueRun{{Base: done, Span: part.Next - done, State: state.QueueDone}}})}})
+				w.commit()
+			}
+			for _, m := range w.messages[p] {
+				m.over = true
+			}
+		}
+		w.lead()
+		return
+	case 4:
+		if len(w.messages) < 5 {
+			w.slot(&slot{records: []state.Record{{Kind: state.TopicChange, Topic: record.ID{topicByte}, Partitions: uint32(len(w.messages) + 1)}}})
+			w.messages, w.next, w.burying = append(w.messages, nil), append(w.next, 0), append(w.burying, false)
+			w.core.Grow(len(w.messages))
+			w.commit()
+		}
+		return
+	}
+	if w.set = set; !w.core.Configure(set) {
+		clear(w.burying)
+		w.lead()
+	}
 }
 
 func (w *world) update(p int, q *state.QueueChange) state.Record {
@@ -261,16 +348,28 @@ func (w *world) look() {
 			continue
 		}
 		var keys []queue.Key
-		seek := w.core.Look(w.now, uint32(p), part.QueueOf(), part.Start, part.Next)
-		for _, run := range seek {
+		seeks := w.core.Look(w.now, uint32(p), part.QueueOf(), part.Start, part.Next)
+		for _, run := range seeks {
 			for at := run.Base; at < run.End(); at++ {
 				keys = append(keys, queue.Key{Offset: at, Hash: w.messages[p][at].key, Run: run})
 			}
 		}
-		if len(seek) > 0 {
-			w.core.Saw(w.now, uint32(p), keys, true)
+		if len(seeks) > 0 {
+			w.seeks = append(w.seeks, seek{uint32(p), keys})
 		}
 	}
+}
+
+// saw ends the reads of keys, some of which fail.
+func (w *world) saw() {
+	for _, s := range w.seeks {
+		if n := w.r.IntN(len(s.keys) + 1); w.r.IntN(4) == 0 && n < len(s.keys) {
+			w.core.Saw(w.now, s.partition, s.keys[:n], false)
+		} else {
+			w.core.Saw(w.now, s.partition, s.keys, true)
+		}
+	}
+	w.seeks = nil
 }
 
 func (w *world) step() {
@@ -295,6 +394,10 @@ func (w *world) step() {
 		w.cancel()
 	case n < 99 && w.r.IntN(2) == 0:
 		w.takeover()
+	case n == 99 && w.r.IntN(4) == 0:
+		w.reopen()
+	case n == 99:
+		w.refuse()
 	}
 }
 
@@ -312,6 +415,8 @@ func (w *world) finish() {
 			w.result()
 			return
 		}
+		w.look()
+		w.saw()
 		w.lease()
 		for len(w.slots) > 0 {
 			w.commit()

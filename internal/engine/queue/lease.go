@@ -91,7 +91,7 @@ func (c *Core) lease(m *message, now, visibility int64, by string) *Change {
 	}
 	m.stored = true
 	ch := c.change(m.Partition)
-	ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+	ch.add(m, m.asLeased())
 	if expired {
 		ch.try(m, before, reasonExpired)
 	}

@@ -68,16 +68,42 @@ func (m *Queues) grow(l *live) {
 	}
 }
 
-// reopen makes a queue live again with settings that need other knowledge of its messages. The leases that
-// no record has are stored before.
+// reopen makes a queue live again with settings that need other knowledge of its messages.
 func (m *Queues) reopen(l *live) {
 	if l.closing != nil {
 		return
 	}
 	l.closing = make(chan struct{})
 	m.flush(l)
+	l.pending++
+	m.settled(l)
+}
+
+// settled notes the end of a change. A queue that is to be opened again waits for all of them, so that the
+// log knows what they did, and then stores all leases.
+func (m *Queues) settled(l *live) {
+	if l.pending--; l.pending > 0 || l.closing == nil {
+		return
+	}
+	if m.live[l.ref().ID] != l {
+		return // end has closed it
+	}
+	if !l.kept {
+		l.kept = true
+		if m.keep(l); l.pending > 0 {
+			return
+		}
+	}
+	m.drop(l)
+	if r, ok := m.b.TopicOf(l.ref().ID); ok {
+		m.open(&r, l.sent)
+	}
+}
+
+// keep stores the leases of a queue.
+func (m *Queues) keep(l *live) {
 	for p := range l.proposed {
-		if q := l.core.Riders(uint32(p)); q != nil {
+		if q := l.core.Leases(uint32(p)); q != nil {
 			u := m.update(l, uint32(p))
 			u.Change = q
 			t := m.b.UpdateQueue(u)
@@ -89,23 +115,6 @@ func (m *Queues) reopen(l *live) {
 				m.settled(l)
 			})
 		}
-	}
-	l.pending++
-	m.settled(l)
-}
-
-// settled notes the end of a change. A queue that is to be opened again waits for all of them, so that the
-// log knows what they did.
-func (m *Queues) settled(l *live) {
-	if l.pending--; l.pending > 0 || l.closing == nil {
-		return
-	}
-	if m.live[l.ref().ID] != l {
-		return // end has closed it
-	}
-	m.drop(l)
-	if r, ok := m.b.TopicOf(l.ref().ID); ok {
-		m.open(&r, l.sent)
 	}
 }
 

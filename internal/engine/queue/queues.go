@@ -77,6 +77,7 @@ type live struct {
 
 	pending int           // changes on their way to the log
 	closing chan struct{} // closed when the queue was opened again; nil: it is open
+	kept    bool          // closing: its leases are on their way to the log, or there
 }
 
 // ref returns the queue's topic.

@@ -116,10 +116,30 @@ func (c *Core) Riders(p uint32) *state.QueueChange {
 	for _, m := range a.rides {
 		if m.rides = false; m.step == leased && !m.stored && a.known[m.Offset] == m {
 			m.stored = true
-			ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+			ch.add(m, m.asLeased())
 		}
 	}
 	a.rides = nil
+	if len(ch.items) == 0 {
+		return nil
+	}
+	return ch.record()
+}
+
+// asLeased is the state of a message that a worker has.
+func (m *message) asLeased() state.QueueRun {
+	return state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch}
+}
+
+// Leases returns all leases of a partition that workers have not settled, also those that are over; nil: none.
+// No change may be on its way. The slot with some of the Riders may have been refused.
+func (c *Core) Leases(p uint32) *state.QueueChange {
+	ch := newChange(p)
+	for _, m := range c.parts[p].known { //tidy:unordered a record is in order
+		if m.deliveries > 0 && !m.settled {
+			ch.add(m, m.asLeased())
+		}
+	}
 	if len(ch.items) == 0 {
 		return nil
 	}
@@ -174,7 +194,7 @@ func (c *Core) refuse(it *item, now int64) {
 			c.Tick(now)
 		}
 	case it.run.State == state.QueueLeased && m.step == leased && m.deliveries == it.run.Deliveries:
-		m.timer = 0
+		m.timer, m.until = 0, now
 		m.deliveries--
 		c.count(m, -1)
 		c.offer(m)
@@ -315,7 +335,7 @@ func (c *Core) extend(m *message, now, delay int64) *Change {
 	}
 	m.stored = true
 	ch := c.change(m.Partition)
-	ch.add(m, state.QueueRun{Base: m.Offset, Span: 1, State: state.QueueLeased, Until: m.until, Deliveries: m.deliveries, Epoch: m.epoch})
+	ch.add(m, m.asLeased())
 	it := &ch.items[len(ch.items)-1]
 	it.extends, it.until = true, before
 	return ch
