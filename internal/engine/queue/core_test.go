@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/record"
@@ -340,5 +341,20 @@ func TestKeyRate(t *testing.T) {
 	}
 	if took := b.now - from; took < 2_800_000 || took > 3_200_000 {
 		t.Errorf("%d messages of a key in %d ms", n, took/1000)
+	}
+}
+
+// TestExpireOfForeignTimes: a message whose timestamp is no time does not expire.
+func TestExpireOfForeignTimes(t *testing.T) {
+	s := &state.QueueSettings{Expire: time.Hour}
+	const now = 1e15
+	for _, ms := range []int64{-1, math.MinInt64, math.MaxInt64, 1 << 55} {
+		if at := expires(s, &record.Record{Timestamp: ms}); at <= now {
+			t.Errorf("a message of %d expires at %d", ms, at)
+		}
+		header := record.Header{Key: HeaderExpire, Value: fmt.Append(nil, ms)}
+		if at := expires(s, &record.Record{Timestamp: now / 1000, Headers: []record.Header{header}}); at <= now {
+			t.Errorf("a message with the header %s expires at %d", header.Value, at)
+		}
 	}
 }

@@ -338,12 +338,12 @@ func (x *reading) take(r *record.Record, some []Given) []Given {
 func expires(s *state.QueueSettings, r *record.Record) int64 {
 	for i := range r.Headers {
 		if r.Headers[i].Key == HeaderExpire {
-			if ms, err := strconv.ParseInt(string(r.Headers[i].Value), 10, 64); err == nil && ms < 1<<50 {
+			if ms, err := strconv.ParseInt(string(r.Headers[i].Value), 10, 64); err == nil && ms >= 0 && ms < 1<<50 {
 				return ms * 1000
 			}
 		}
 	}
-	if s.Expire == state.Unlimited {
+	if s.Expire == state.Unlimited || r.Timestamp < 0 || r.Timestamp >= 1<<50 { // of a foreign producer, also none
 		return 1 << 62
 	}
 	return r.Timestamp*1000 + micros(s.Expire)
