@@ -262,6 +262,25 @@ func TestLookAhead(t *testing.T) {
 	must.Equal(t, b.offsets(b.lease(9)), fmt.Sprint([]int{aheadKeyed - 10}))
 }
 
+// TestLookPastKnownMessages: a search that finds messages which are known already passes over no others.
+func TestLookPastKnownMessages(t *testing.T) {
+	b := newBench(t, "key-mode", "order")
+	b.Within(1) // aheadMin
+	for at := range int64(aheadMin + 8) {
+		b.log[at] = state.QueueRun{Base: at, Span: 1, State: state.QueueWaiting, Until: 1, Deliveries: 1}
+		b.keys = append(b.keys, uint64(at+1))
+	}
+	b.Extended(0, aheadMin+8)
+	for at := range int64(4) {
+		b.Know(b.now, ID{0, at}, uint64(at+1), b.queue())
+	}
+	n := 0
+	for range 5 {
+		n += len(b.lease(1000))
+	}
+	must.Equal(t, n, aheadMin+8)
+}
+
 // TestForgotten: a core keeps nothing of messages that are done.
 func TestForgotten(t *testing.T) {
 	b := newBench(t, "key-limit", "1", "key-rate", "1", "visibility", "12h")

@@ -92,7 +92,7 @@ func (a *part) walk(q *state.Queue, ordered bool, take func(state.QueueRun), roo
 		if ordered && r.State != state.QueueDone {
 			r.Base = max(r.Base, at)
 			r.Span = min(end-r.Base, int64(*room))
-			if take(r); *room <= 0 {
+			if take(r); *room <= 0 || r.End() < end { // some of it may have been known
 				return r.End()
 			}
 		}
