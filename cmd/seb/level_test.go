@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -87,7 +88,9 @@ func TestUpgradeCommand(t *testing.T) {
 	}
 	b.term()
 	b = p.serve(flags...)
-	check.Containsf(t, b.err.String(), `"format level raised by the first write after a time" level=1 highest=`+highest, "hold-upgrade not lifted")
+	sebtest.Eventually(t, "hold-upgrade is lifted", func() bool {
+		return strings.Contains(b.err.String(), `"format level raised by the first write after a time" level=1 highest=`+highest)
+	})
 	check.Containsf(t, p.must("upgrade"), "until the first write at or after ", "hold-upgrade not lifted")
 	check.Equalf(t, p.must("upgrade", "--finalize"), "the bucket is now at format level "+highest+"; it was at 1\n", "finalized")
 	check.Equalf(t, p.must("upgrade", "--finalize"), "the bucket is already at format level "+highest+"\n", "finalized again")
