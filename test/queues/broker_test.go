@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -113,14 +113,9 @@ func (b *broker) call(ctx context.Context, method, path, in string, out any) {
 // drained waits until a queue has no messages.
 func (b *broker) drained(queue string) {
 	b.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		var q api.Queue
+	var q api.Queue
+	sebtest.Eventually(b.t, "queue "+queue+" is empty", func() bool {
 		b.call(b.t.Context(), "GET", "/queues/"+queue, "", &q)
-		if q.Ready+q.Leased+q.Delayed+q.Retry+q.Dying == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			b.t.Fatalf("queue %s is not empty after two minutes: %+v\n%s", queue, q, b.process.Log())
-		}
-	}
+		return q.Ready+q.Leased+q.Delayed+q.Retry+q.Dying == 0
+	})
 }

@@ -388,18 +388,5 @@ func (c *Core) Counts() (n Counts) {
 	return n
 }
 
-// Known returns what a worker does with a message: its deliveries and the end of its lease. ok is false
-// if the log knows more.
-func (c *Core) Known(id ID) (until int64, deliveries uint32, inFlight, ok bool) {
-	if int(id.Partition) >= len(c.parts) {
-		return 0, 0, false, false
-	}
-	m := c.parts[id.Partition].known[id.Offset]
-	if m == nil {
-		return 0, 0, false, false
-	}
-	return m.until, m.deliveries, m.step == leased || m.step == changing || m.step == dying, true
-}
-
 // micros is a duration in µs.
 func micros(d time.Duration) int64 { return d.Microseconds() }

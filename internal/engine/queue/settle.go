@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
@@ -59,12 +60,7 @@ func (ch *Change) record() *state.QueueChange {
 			q.Runs = append(q.Runs, ch.items[i].run)
 		}
 	}
-	slices.SortFunc(q.Runs, func(a, b state.QueueRun) int {
-		if a.Base < b.Base {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(q.Runs, func(a, b state.QueueRun) int { return cmp.Compare(a.Base, b.Base) })
 	q.Runs = joined(q.Runs)
 	return q
 }
@@ -74,8 +70,7 @@ func joined(runs []state.QueueRun) []state.QueueRun {
 	kept := runs[:0]
 	for _, r := range runs {
 		if n := len(kept); n > 0 {
-			l := &kept[n-1]
-			if l.End() == r.Base && l.State == r.State && l.Until == r.Until && l.Deliveries == r.Deliveries && l.Epoch == r.Epoch {
+			if l := &kept[n-1]; r.Follows(l) {
 				l.Span += r.Span
 				continue
 			}
@@ -228,8 +223,8 @@ type Verdict struct {
 	Reason string
 }
 
-// Settle applies the verdict of a worker. q is the committed state of the message's partition, and known
-// whether this broker has the message's receipt checked. It returns the change that must be stored
+// Settle applies the verdict of a worker. q is the committed state of the message's partition. It returns
+// the change that must be stored
 // before the answer; nil: at once. Errors: ErrStale, ErrNoDeadLetter.
 func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queue) (*Change, error) {
 	c.Tick(now)

@@ -41,8 +41,8 @@ func (r *QueueRun) part(from, to int64) QueueRun {
 	return p
 }
 
-// follows reports whether the run continues another one, with the same state.
-func (r *QueueRun) follows(q *QueueRun) bool {
+// Follows reports whether the run continues another one, with the same state.
+func (r *QueueRun) Follows(q *QueueRun) bool {
 	return r.Base == q.End() && r.State == q.State && r.Until == q.Until && r.Deliveries == q.Deliveries && r.Epoch == q.Epoch
 }
 
@@ -245,7 +245,7 @@ func (q *QueueRuns) set(changes []QueueRun) {
 func merged(old, changes []QueueRun) (list []QueueRun) {
 	list = make([]QueueRun, 0, len(old)+2*len(changes))
 	add := func(r QueueRun) {
-		if n := len(list); n > 0 && r.follows(&list[n-1]) {
+		if n := len(list); n > 0 && r.Follows(&list[n-1]) {
 			list[n-1].Span += r.Span
 			return
 		}
