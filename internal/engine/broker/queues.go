@@ -166,10 +166,13 @@ func (b *Broker) checkDone(id partKey, offset int64) (err error) {
 	return err
 }
 
-// checkQueue checks the settings of a topic that is a queue against each other, and the format level.
-func (b *Broker) checkQueue(settings map[string]string) error {
+// checkQueue checks the settings and partitions of a topic that is a queue, and the format level.
+func (b *Broker) checkQueue(settings map[string]string, partitions int) error {
 	if settings[state.QueueSetting] == "" {
 		return nil
+	}
+	if partitions > state.QueuePrioritiesMax {
+		return &state.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d: those of a queue are its priorities, at most %d", partitions, state.QueuePrioritiesMax)}
 	}
 	if has := b.Level().Now; has < state.LevelQueues {
 		return &state.LevelError{Needs: state.LevelQueues, Has: has}

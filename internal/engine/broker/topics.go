@@ -111,7 +111,7 @@ func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (
 	}
 	settings, err := checkSettings(spec.Settings)
 	if err == nil {
-		err = b.checkQueue(settings)
+		err = b.checkQueue(settings, spec.Partitions)
 	}
 	if err != nil {
 		return TopicInfo{}, err
@@ -167,7 +167,7 @@ func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings ma
 		return now, nil, &state.InvalidError{Field: "settings", Reason: "setting queue: a topic becomes a queue when it is created, and stays one"}
 	}
 	if settings, err = checkSettings(merged); err == nil {
-		err = b.checkQueue(settings)
+		err = b.checkQueue(settings, spec.Partitions)
 	}
 	if err == nil {
 		err = checkGrowth(now.Partitions, spec.Partitions, settings)

@@ -19,7 +19,7 @@ import (
 const DeadLetterSuffix = ".dead"
 
 // PrioritiesMax bounds the priorities of a queue.
-const PrioritiesMax = 10
+const PrioritiesMax = state.QueuePrioritiesMax
 
 // Info describes a queue. The numbers are of messages.
 type Info struct {

@@ -305,6 +305,8 @@ func TestRefusals(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "circle: a.dead to a to a.dead") {
 		t.Errorf("a circle: %v", err)
 	}
+	_, err = f.b.UpdateTopic(t.Context(), "a", broker.TopicSpec{Partitions: queue.PrioritiesMax + 1})
+	must.ErrorIsf(t, err, state.ErrInvalid, "more partitions than priorities")
 	must.ErrorIsf(t, f.q.Delete(t.Context(), "a.dead"), queue.ErrNeeded, "a dead-letter queue in use")
 	_, err = f.q.Lease(t.Context(), queue.LeaseRequest{Queue: "plain"})
 	must.ErrorIsf(t, err, queue.ErrNotQueue, "lease of a topic")

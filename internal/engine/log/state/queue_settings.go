@@ -45,6 +45,9 @@ const (
 	KeyFair  = "fair"
 )
 
+// QueuePrioritiesMax bounds the partitions of a queue, each of which is a priority.
+const QueuePrioritiesMax = 10
+
 // QueueDelayMax bounds delays and the times of retries, QueueVisibilityMax a lease.
 const (
 	QueueDelayMax      = 365 * 24 * time.Hour
