@@ -145,9 +145,9 @@ func TestWorkersShareMessages(t *testing.T) {
 	}
 }
 
-// TestKeysThatCannotBeRead: after a start, while the store cannot be read, messages with keys wait, and come
+// TestAStoreThatCannotBeRead: after a start, while the store cannot be read, messages with keys wait, and come
 // then.
-func TestKeysThatCannotBeRead(t *testing.T) {
+func TestAStoreThatCannotBeRead(t *testing.T) {
 	s := &counted{Store: objstore.NewMemory()}
 	f := open(t, s)
 	f.create("q", "key-mode", "order")
@@ -155,15 +155,21 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		f.send("q", queue.Message{Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
 	}
 	f.close()
-	f = open(t, s)
+	o := options(s)
+	o.Timeouts.Read = 20 * time.Millisecond
+	b := must.Get(broker.Open(t.Context(), o))(t)
 	s.unreadable.Store(true)
+	f = serve(t, b)
 	f.none("q")
-	before := s.others.Load()
-	sebtest.Eventually(t, "the keys are looked for", func() bool { return s.others.Load() > before })
+	sebtest.Eventually(t, "the keys cannot be read", func() bool { return f.log.Contains("reading the keys of a queue failed") })
 	s.unreadable.Store(false)
-	for n := 0; n < 5; {
-		n += len(f.lease("q", 5))
-	}
+	got := 0
+	sebtest.Eventually(t, "all messages are given", func() bool {
+		l := must.Get(f.q.Lease(t.Context(), queue.LeaseRequest{Queue: "q", Max: 5}))(t)
+		l.Release()
+		got += len(l.List)
+		return got == 5
+	})
 }
 
 // TestAFullDisk: a settlement that cannot be stored has no answer, and is done or comes again when the disk has
@@ -194,7 +200,9 @@ func TestSchedule(t *testing.T) {
 	store := objstore.NewMemory()
 	var later atomic.Int64
 	clocked := func() *fixture {
-		return openWith(t, store, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
+		return openWith(t, store, func(o *broker.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		})
 	}
 	f := clocked()
 	f.create("q")

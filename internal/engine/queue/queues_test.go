@@ -27,23 +27,36 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a broker with its queues.
 type fixture struct {
-	t testing.TB
-	b *broker.Broker
-	q *queue.Queues
+	t   testing.TB
+	b   *broker.Broker
+	q   *queue.Queues
+	log *sebtest.Log // of the queues
 }
 
 func open(t *testing.T, s objstore.Store) *fixture { return openFor(t, s) }
 
-func openFor(t testing.TB, s objstore.Store) *fixture { return openWith(t, s, nil) }
+func openFor(t testing.TB, s objstore.Store) *fixture {
+	return openWith(t, s, func(*broker.Options) {})
+}
 
-// openWith opens a broker with another clock.
-func openWith(t testing.TB, s objstore.Store, now func() time.Time) *fixture {
-	t.Helper()
-	b := must.Get(broker.Open(t.Context(), broker.Options{
+func options(s objstore.Store) broker.Options {
+	return broker.Options{
 		Options: log.Options{Store: s, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, Logger: slog.New(slog.DiscardHandler)},
-		Now:     now,
-	}))(t)
-	f := &fixture{t: t, b: b, q: queue.Open(queue.Options{Broker: b, Logger: slog.New(slog.DiscardHandler)})}
+	}
+}
+
+// openWith opens a broker with other options.
+func openWith(t testing.TB, s objstore.Store, change func(*broker.Options)) *fixture {
+	t.Helper()
+	o := options(s)
+	change(&o)
+	return serve(t, must.Get(broker.Open(t.Context(), o))(t))
+}
+
+// serve opens the queues of a broker.
+func serve(t testing.TB, b *broker.Broker) *fixture {
+	f := &fixture{t: t, b: b, log: &sebtest.Log{}}
+	f.q = queue.Open(queue.Options{Broker: b, Logger: f.log.Logger()})
 	t.Cleanup(f.close)
 	return f
 }
