@@ -177,11 +177,11 @@ func (b *Budget) RequestMax() int64 { return min(requestMax, b.limit/8) }
 
 // outside is memory that the garbage collector does not count: the program's resident code and
 // data, and a reserve because its limit is a soft one.
-const outside = 32 << 20
+const outside = 34 << 20
 
 // GoLimit is the limit for runtime/debug.SetMemoryLimit: three quarters of the limit, less if that
-// leaves fewer than outside bytes, but at least half.
-func (b *Budget) GoLimit() int64 { return max(b.limit/2, min(b.limit/4*3, b.limit-outside)) }
+// leaves fewer than outside bytes, but at least 15/32, which is as much at 64 MiB.
+func (b *Budget) GoLimit() int64 { return max(b.limit/32*15, min(b.limit/4*3, b.limit-outside)) }
 
 // Usage is a snapshot of one class, in bytes.
 type Usage struct {

@@ -431,7 +431,7 @@ func ExampleBudget_Ceiling() {
 }
 
 func TestGoLimitLeavesRoomForTheProgram(t *testing.T) {
-	for limit, want := range map[int64]int64{16 << 20: 8 << 20, 32 << 20: 16 << 20, 64 << 20: 32 << 20, 256 << 20: 192 << 20, 4 << 30: 3 << 30} {
+	for limit, want := range map[int64]int64{16 << 20: 15 << 19, 32 << 20: 15 << 20, 64 << 20: 30 << 20, 256 << 20: 192 << 20, 4 << 30: 3 << 30} {
 		if got := New(limit).GoLimit(); got != want {
 			t.Errorf("of %s: %s, want %s", Text(limit), Text(got), Text(want))
 		}
