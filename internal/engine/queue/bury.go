@@ -175,11 +175,7 @@ func (m *Queues) readOne(ctx context.Context, topic *broker.TopicRef, id ID) (ou
 		if r.Offset < id.Offset {
 			return true
 		}
-		out = *r
-		out.Key, out.Value, out.Headers = slices.Clone(r.Key), slices.Clone(r.Value), nil
-		for _, h := range r.Headers {
-			out.Headers = append(out.Headers, record.Header{Key: h.Key, Value: slices.Clone(h.Value)})
-		}
+		out = cloned(r)
 		return false
 	})
 	if err == nil && out.Offset != id.Offset {

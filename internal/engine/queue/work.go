@@ -330,7 +330,11 @@ func (x *reading) take(r *record.Record, some []Given) []Given {
 	}
 	x.left -= size
 	receipt := Receipt{g.ID, g.Deliveries, x.l.core.epoch}
-	x.out.List = append(x.out.List, copyOf(g, r, receipt.Text(x.l.ref().ID, x.nonce)))
+	c := cloned(r)
+	x.out.List = append(x.out.List, Leased{
+		ID: g.ID, Receipt: receipt.Text(x.l.ref().ID, x.nonce), Deliveries: g.Deliveries, Until: time.UnixMicro(g.Until),
+		Sent: time.UnixMilli(c.Timestamp), Key: c.Key, Value: c.Value, Headers: c.Headers, lease: g.lease,
+	})
 	return some[1:]
 }
 
@@ -357,13 +361,12 @@ func sizeOf(r *record.Record) int {
 	return n
 }
 
-func copyOf(g *Given, r *record.Record, receipt string) Leased {
-	out := Leased{
-		ID: g.ID, Receipt: receipt, Deliveries: g.Deliveries, Until: time.UnixMicro(g.Until), Sent: time.UnixMilli(r.Timestamp),
-		Key: slices.Clone(r.Key), Value: slices.Clone(r.Value), lease: g.lease,
-	}
-	for _, h := range r.Headers {
-		out.Headers = append(out.Headers, record.Header{Key: h.Key, Value: slices.Clone(h.Value)})
+// cloned returns a copy of a record that is only valid for a moment.
+func cloned(r *record.Record) record.Record {
+	out := *r
+	out.Key, out.Value, out.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	for i := range out.Headers {
+		out.Headers[i].Value = slices.Clone(out.Headers[i].Value)
 	}
 	return out
 }
