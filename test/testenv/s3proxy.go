@@ -4,6 +4,7 @@
 package testenv
 
 import (
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,14 @@ type S3Sizes struct {
 
 // NewS3Proxy starts a proxy in front of the server at endpoint ("http://host:port"). The caller
 // calls Close.
-func NewS3Proxy(endpoint string) (*S3Proxy, error) {
+func NewS3Proxy(endpoint string) (*S3Proxy, error) { return newS3Proxy(endpoint, httptest.NewServer) }
+
+// NewS3ProxyTLS starts a proxy to which clients connect with TLS. They must trust Certificate.
+func NewS3ProxyTLS(endpoint string) (*S3Proxy, error) {
+	return newS3Proxy(endpoint, httptest.NewTLSServer)
+}
+
+func newS3Proxy(endpoint string, start func(http.Handler) *httptest.Server) (*S3Proxy, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("s3 proxy: %w", err)
@@ -64,7 +72,7 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 		}
 		return nil
 	}}
-	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.server = start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.count(r)
 		if method(r) == Get {
 			began := time.Now()
@@ -106,6 +114,11 @@ func (p *S3Proxy) Endpoint() string { return p.server.URL }
 // Spec returns the --bucket of a broker for prefix in the server's bucket, through the proxy.
 func (p *S3Proxy) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + p.server.URL + "&region=us-east-1&path-style=true"
+}
+
+// Certificate is the certificate of a proxy with TLS, as PEM.
+func (p *S3Proxy) Certificate() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
 }
 
 // SetDelay delays all further requests, except those of methods with a delay of their own.

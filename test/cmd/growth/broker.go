@@ -33,6 +33,7 @@ const key = "growth-key"
 type broker struct {
 	path, dir, bucket string
 	args              []string
+	env               []string // besides the keys
 
 	proxy  *testenv.S3Proxy // nil unless the requests of the row are counted
 	counts testenv.S3Counts // at the last start by again
@@ -46,7 +47,7 @@ type broker struct {
 
 // start starts the program and waits until it accepts requests.
 func (b *broker) start() (err error) {
-	env := append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
+	env := slices.Concat([]string{"SEB_API_KEY=" + key}, testenv.S3Keys, b.env)
 	args := slices.Concat([]string{"--bucket", b.bucket, "--data-dir", filepath.Join(b.dir, "data"), "--http-port", "0", "--kafka-listen", "127.0.0.1:0"}, b.args, flag.Args())
 	b.kafka.Store("")
 	b.process, err = testenv.ServeLogged(b.path, env, func(line string) {

@@ -28,7 +28,7 @@
 //
 // On S3:
 //
-//	merging/N                 N objects of 100 records of 256 B become packs
+//	merging/N, merging/tls/N  N objects of 100 records of 256 B become packs, over http or https
 //	history/N, slots/N        N objects of 100 records of 256 B, or of half a megabyte: starts with the
 //	                          data folder, without it, and after a kill; fsck and backup
 //	requests/N                requests of N records per second, with the default budget
@@ -79,6 +79,7 @@ type row struct {
 	limit         string   // --memory-limit
 	folder        bool     // the bucket is a folder, not on S3
 	counted       bool     // the requests to S3 are counted
+	tls           bool     // the requests to S3 go through a proxy with TLS
 	afterOnly     bool     // the program before cannot do it, or takes too long
 	args          []string // of seb serve
 	run           func(ctx context.Context, b *broker, to *result) error
@@ -231,12 +232,23 @@ func one(ctx context.Context, r *row, p *program, s3 *testenv.S3Server, to *resu
 	if !r.folder {
 		b.bucket = s3.Spec(filepath.Base(dir))
 	}
-	if r.counted {
-		if b.proxy, err = testenv.NewS3Proxy(s3.Endpoint); err != nil {
+	if r.counted || r.tls {
+		start := testenv.NewS3Proxy
+		if r.tls {
+			start = testenv.NewS3ProxyTLS
+		}
+		if b.proxy, err = start(s3.Endpoint); err != nil {
 			return err
 		}
 		defer b.proxy.Close()
 		b.bucket = b.proxy.Spec(filepath.Base(dir))
+	}
+	if r.tls {
+		certificate := filepath.Join(dir, "ca.pem")
+		if err := os.WriteFile(certificate, b.proxy.Certificate(), 0o600); err != nil {
+			return err
+		}
+		b.env = []string{"SSL_CERT_FILE=" + certificate}
 	}
 	if err := b.start(); err != nil {
 		return err
