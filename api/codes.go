@@ -91,6 +91,8 @@ const (
 	MessageLeased Code = "message_leased"
 	// The queue has no such message, or it is done.
 	UnknownMessage Code = "unknown_message"
+	// The queue has no such schedule.
+	UnknownSchedule Code = "unknown_schedule"
 	// The queue has no dead-letter queue.
 	NoDeadLetterQueue Code = "no_dead_letter_queue"
 	// A check of the bucket is running.
@@ -161,6 +163,7 @@ var kinds = map[Code]struct {
 	StaleReceipt:            {http.StatusConflict, "The message was settled or leased again"},
 	MessageLeased:           {http.StatusConflict, "A worker has the message"},
 	UnknownMessage:          {http.StatusNotFound, "Unknown message"},
+	UnknownSchedule:         {http.StatusNotFound, "Unknown schedule"},
 	NoDeadLetterQueue:       {http.StatusConflict, "The queue has no dead-letter queue"},
 	Internal:                {http.StatusInternalServerError, "Internal error"},
 }

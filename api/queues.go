@@ -190,3 +190,42 @@ type Redriven struct {
 type Purged struct {
 	Purged int64 `json:"purged"` // Messages that were not done.
 }
+
+// ScheduleSpec is the body of PUT /queues/{queue}/schedules/{schedule}: times, and the message that they send.
+//
+//openapi:additionalProperties false
+type ScheduleSpec struct {
+	// Minute, hour, day of the month, month and day of the week, or @hourly, @daily, @weekly, @monthly or @yearly.
+	//openapi:example 0 9 * * MON
+	Cron string `json:"cron"`
+	// Zone of the times, by its name in the IANA database; default: UTC.
+	//openapi:example Europe/Copenhagen
+	Zone string `json:"zone,omitempty"`
+	// What to send for times at which no broker led or the queue was paused: one message for all of them (the
+	// default), none for those over a minute ago, or one for each.
+	//openapi:enum [run-once, skip, run-all]
+	Missed   string  `json:"missed,omitempty"`
+	Priority int     `json:"priority,omitempty"` // 0, the default, is served first.
+	Key      *string `json:"key,omitempty"`
+	//openapi:format byte
+	KeyBase64 *string `json:"key_base64,omitempty"`
+	Value     *string `json:"value,omitempty"` // Without it and `value_base64` messages are empty.
+	//openapi:format byte
+	ValueBase64 *string  `json:"value_base64,omitempty"`
+	Headers     []Header `json:"headers,omitempty"`
+}
+
+// Schedule is a schedule of a queue.
+type Schedule struct {
+	Name string `json:"name"`
+	ScheduleSpec
+	// The next five times. There are fewer if there are no more, or if the broker does not know the zone.
+	Next []time.Time `json:"next"`
+}
+
+// Schedules is the answer to GET /queues/{queue}/schedules, sorted by name.
+type Schedules struct {
+	Schedules []Schedule `json:"schedules"`
+	// The parameter `after` of the next page, if there is one and `limit` was given.
+	Next *string `json:"next,omitempty"`
+}

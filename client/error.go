@@ -76,6 +76,7 @@ var (
 	ErrStaleReceipt      error = codeError(api.StaleReceipt)      // the message was settled, or leased again
 	ErrMessageLeased     error = codeError(api.MessageLeased)     // a worker has the message
 	ErrUnknownMessage    error = codeError(api.UnknownMessage)    // or it is done
+	ErrUnknownSchedule   error = codeError(api.UnknownSchedule)   // the queue has no such schedule
 	ErrNoDeadLetterQueue error = codeError(api.NoDeadLetterQueue) // the queue has none
 
 	ErrKeyNotFound         error = codeError(api.KeyNotFound)

@@ -126,3 +126,29 @@ func (c *Client) PurgeQueue(ctx context.Context, queue string) (int64, error) {
 func (c *Client) Redrive(ctx context.Context, queue string, r RedriveRequest) (Redriven, error) {
 	return sendJSON[Redriven](ctx, c, &request{method: http.MethodPost, path: queuePath(queue, "/redrive")}, &r)
 }
+
+// Schedules describes all schedules of a queue, sorted by name. Errors: as of Queue.
+func (c *Client) Schedules(ctx context.Context, queue string) ([]Schedule, error) {
+	return listed(ctx, c, queuePath(queue, "/schedules"), nil, func(p *api.Schedules) ([]Schedule, *string) { return p.Schedules, p.Next })
+}
+
+// Schedule describes a schedule of a queue. Errors: as of Queue, ErrUnknownSchedule.
+func (c *Client) Schedule(ctx context.Context, queue, name string) (Schedule, error) {
+	return get[Schedule](ctx, c, schedulePath(queue, name), nil)
+}
+
+func schedulePath(queue, name string) string {
+	return queuePath(queue, "/schedules/"+url.PathEscape(name))
+}
+
+// PutSchedule makes or replaces a schedule of a queue, which sends a message at times. With dryRun it changes
+// nothing, and returns what it would make. Errors: as of Queue, ErrQueueLimit, ErrQueueFull.
+func (c *Client) PutSchedule(ctx context.Context, queue, name string, spec ScheduleSpec, dryRun bool) (Schedule, error) {
+	r := request{method: http.MethodPut, path: schedulePath(queue, name), query: url.Values{"dry-run": {strconv.FormatBool(dryRun)}}}
+	return sendJSON[Schedule](ctx, c, &r, &spec)
+}
+
+// DeleteSchedule removes a schedule of a queue. Errors: as of Queue, ErrUnknownSchedule.
+func (c *Client) DeleteSchedule(ctx context.Context, queue, name string) error {
+	return c.call(ctx, &request{method: http.MethodDelete, path: schedulePath(queue, name), write: true}, nil)
+}

@@ -22,6 +22,10 @@ type (
 	RedriveRequest = api.RedriveRequest
 	// Redriven is what a request has moved.
 	Redriven = api.Redriven
+	// ScheduleSpec describes a schedule of a queue to make or replace.
+	ScheduleSpec = api.ScheduleSpec
+	// Schedule is a schedule of a queue.
+	Schedule = api.Schedule
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
 	// Cluster are the brokers of a bucket, as one of them sees them.

@@ -24,6 +24,7 @@ func newQueue() *cobra.Command {
 		&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "List, create, show, change, fill and empty queues"},
 		newQueueList(&r), newQueueShow(&r), newQueueCreate(&r), newQueueUpdate(&r), newQueueSend(&r), newQueuePeek(&r),
 		newQueueRedrive(&r), newQueueCancel(&r), newQueuePause(&r), newQueueResume(&r), newQueuePurge(&r), newQueueDelete(&r),
+		newQueueSchedule(&r), newQueueSchedules(&r), newQueueUnschedule(&r),
 	)
 }
 

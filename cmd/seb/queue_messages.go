@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
@@ -39,15 +40,20 @@ attributes are those of all messages.`,
 		RunE:              r.action(func(cmd *cobra.Command, c *client.Client, args []string) error { return f.run(cmd, c, args) }),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.key, "key", "", "key of the messages")
-	flags.StringArrayVar(&f.headers, "header", nil, "a header, such as name=value")
+	f.register(flags)
 	flags.StringVar(&f.message.Delay, "delay", "", "time until a worker gets the messages, such as 90s or 1d")
 	flags.StringVar(&f.message.At, "at", "", "time from which a worker gets the messages, such as 2026-03-01T12:00:00Z")
 	flags.StringVar(&f.message.Dedup, "dedup", "", "ID of the message: others with it are not stored for a time")
-	flags.IntVar(&f.message.Priority, "priority", 0, "priority of the messages; 0 is served first")
 	flags.StringVar(&f.message.Expire, "expire", "", "age at which no worker gets the messages any more, such as 1h")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no IDs")
 	return cmd
+}
+
+// register adds the flags of messages of any origin.
+func (f *messageFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.key, "key", "", "key of the messages")
+	flags.StringArrayVar(&f.headers, "header", nil, "a header, such as name=value")
+	flags.IntVar(&f.message.Priority, "priority", 0, "priority of the messages; 0 is served first")
 }
 
 // Bounds of the messages of a request of `seb queue send`.
@@ -56,7 +62,8 @@ const (
 	sendBytes    = 1 << 20
 )
 
-func (f *messageFlags) run(cmd *cobra.Command, c *client.Client, args []string) error {
+// complete sets the key and the headers of the messages.
+func (f *messageFlags) complete(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("key") {
 		f.message.Key = &f.key
 	}
@@ -66,6 +73,13 @@ func (f *messageFlags) run(cmd *cobra.Command, c *client.Client, args []string) 
 			return usageError{fmt.Errorf("--header: %q, want name=value", h)}
 		}
 		f.message.Headers = append(f.message.Headers, api.Header{Key: name, Value: &value})
+	}
+	return nil
+}
+
+func (f *messageFlags) run(cmd *cobra.Command, c *client.Client, args []string) error {
+	if err := f.complete(cmd); err != nil {
+		return err
 	}
 	if len(args) == 2 {
 		return f.send(cmd, c, args[0], []client.OutgoingMessage{f.of([]byte(args[1]))})
@@ -184,18 +198,23 @@ func messagesOf(cmd *cobra.Command, c *client.Client, queue string, q client.Mes
 }
 
 func messageRow(m *client.QueueMessage) []any {
-	key, value, until := "-", "-", "-"
+	key, until := "-", "-"
 	if m.Key != nil {
 		key = cell([]byte(*m.Key))
-	}
-	switch {
-	case m.Value != nil:
-		value = cell([]byte(*m.Value))
-	case m.ValueBase64 != nil:
-		value = "base64 " + cell([]byte(*m.ValueBase64))
 	}
 	if !m.Until.IsZero() {
 		until = ago(m.Until)
 	}
-	return []any{m.ID, m.State, m.Deliveries, ago(m.Sent), until, key, value}
+	return []any{m.ID, m.State, m.Deliveries, ago(m.Sent), until, key, valueCell(m.Value, m.ValueBase64)}
+}
+
+// valueCell is the value of a message in a table.
+func valueCell(text, encoded *string) string {
+	switch {
+	case text != nil:
+		return cell([]byte(*text))
+	case encoded != nil:
+		return "base64 " + cell([]byte(*encoded))
+	}
+	return "-"
 }

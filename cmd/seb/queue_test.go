@@ -61,6 +61,27 @@ func TestQueueCommands(t *testing.T) {
 	check.Equal(t, len(strings.Split(p.must("queue", "list"), "\n")), 2)
 }
 
+// TestScheduleCommands: an operator sees the times of a schedule before it is made, and lists and removes it.
+func TestScheduleCommands(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	p.must("queue", "create", "mails")
+	weekly := []string{"queue", "schedule", "mails", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Copenhagen", "--key", "k"}
+	times := p.must(append(weekly, "--dry-run")...)
+	if lines := strings.Split(times, "\n"); len(lines) != 6 || !strings.HasPrefix(lines[0], "Mon 2") || !strings.Contains(lines[0], "T09:00:00+0") {
+		t.Errorf("the next times:\n%s", times)
+	}
+	p.refused(1, "unknown schedule", "queue", "unschedule", "mails", "weekly")
+	check.Equal(t, p.must(append(weekly, "--missed", "skip", `{"to":"ada"}`)...), times)
+	list := p.must("queue", "schedules", "mails")
+	check.Containsf(t, list, "weekly  0 9 * * MON  Europe/Copenhagen  skip    "+strings.Split(times, "\n")[0]+`  {"to":"ada"}`, "list")
+	check.Containsf(t, p.must("queue", "schedules", "mails", "--json"), `"key": "k"`, "list in JSON")
+	p.refused(1, "zone", "queue", "schedule", "mails", "x", "--cron", "@daily", "--tz", "Mars")
+	p.refused(1, "unknown topic", "queue", "schedule", "none", "x", "--cron", "@daily")
+	p.refused(2, "cron", "queue", "schedule", "mails", "x")
+	check.Equal(t, p.must("queue", "unschedule", "mails", "weekly"), "schedule weekly of queue mails is removed\n")
+}
+
 // topic creates a topic that is no queue.
 func (p *workDir) topic(t *testing.T, name string) string {
 	t.Helper()

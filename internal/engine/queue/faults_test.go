@@ -217,15 +217,43 @@ func TestSchedule(t *testing.T) {
 	later.Add(int64(5 * time.Hour))
 	f = clocked()
 	sebtest.Eventually(t, "a message for the times that were missed", func() bool { return must.Get(f.q.Info("q"))(t).Sent == 4 })
-	list := must.Get(f.q.Schedules("q"))(t)
-	if len(list) != 1 || string(list[0].Value) != "tick" || list[0].Next.Before(s.Next.Add(5*time.Hour)) {
-		t.Errorf("schedules %+v", list)
+	now := must.Get(f.q.Schedule("q", must.Get(f.q.Schedules("q"))(t)[0]))(t)
+	if times := now.Times(2); string(now.Value) != "tick" || now.Next.Before(s.Next.Add(5*time.Hour)) || times[1].Sub(now.Next) != time.Hour {
+		t.Errorf("schedule %+v", now)
 	}
 	must.NoError(t, f.q.DeleteSchedule(t.Context(), "q", "hourly"))
 	must.ErrorIsf(t, f.q.DeleteSchedule(t.Context(), "q", "hourly"), queue.ErrUnknownSchedule, "deleted twice")
 	later.Add(int64(5 * time.Hour))
 	f.send("q", text("last"))
 	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(5))
+}
+
+// TestSchedulesAreBounded: by their number, and by the memory of queues.
+func TestSchedulesAreBounded(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q")
+	set := func(name string, bytes int) error {
+		_, err := f.q.SetSchedule(t.Context(), "q", queue.Schedule{Name: name, Cron: "@daily", Value: make([]byte, bytes)})
+		return err
+	}
+	must.ErrorIsf(t, set("large", 64<<10), state.ErrInvalid, "a schedule above its limit")
+	n, err := 0, error(nil)
+	for ; err == nil; n++ {
+		err = set(fmt.Sprint(n), 48_000)
+	}
+	full, ok := errors.AsType[*queue.FullError](err)
+	if !ok || n < 50 || full.Held < full.Max || full.Held > full.Max+64<<10 {
+		t.Errorf("schedule %d of 64 KB: %v", n, err)
+	}
+	must.NoErrorf(t, set("0", 1), "a smaller one")
+	for i := range n - 1 {
+		must.NoErrorf(t, f.q.DeleteSchedule(t.Context(), "q", fmt.Sprint(i)), "delete schedule %d", i)
+	}
+	for i := range queue.SchedulesMax {
+		must.NoErrorf(t, set(fmt.Sprint("small", i), 1), "schedule %d", i)
+	}
+	must.ErrorIsf(t, set("more", 1), queue.ErrLimit, "one more")
+	must.NoErrorf(t, set("small7", 2), "one of them again")
 }
 
 // TestDeadLetterQueueGone: without its dead-letter queue a message stays, and moves when it is back.

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // zones for machines without their own
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/robfig/cron/v3"
 
@@ -43,16 +46,30 @@ var ErrUnknownSchedule = errors.New("unknown schedule")
 
 // Schedule sends a message at times.
 type Schedule struct {
-	Name     string            `json:"-"`
-	Cron     string            `json:"cron"`           // five fields, or @daily and others
-	Zone     string            `json:"zone,omitempty"` // of the IANA; "": UTC
-	Missed   string            `json:"missed,omitempty"`
-	Priority int               `json:"priority,omitempty"`
-	Key      []byte            `json:"key,omitempty"`
-	Value    []byte            `json:"value,omitempty"`
-	Headers  map[string]string `json:"headers,omitempty"`
-	// Next is when it sends next; set by Schedules.
+	Name     string          `json:"-"`
+	Cron     string          `json:"cron"`             // five fields, or @daily and others
+	Zone     string          `json:"zone,omitempty"`   // of the IANA; "": UTC
+	Missed   string          `json:"missed,omitempty"` // "": RunOnce
+	Priority int             `json:"priority,omitempty"`
+	Key      []byte          `json:"key,omitempty"`
+	Value    []byte          `json:"value,omitempty"`
+	Headers  []record.Header `json:"headers,omitempty"`
+	// Next is when it sends next, at a schedule that is stored; zero: never.
 	Next time.Time `json:"-"`
+}
+
+// never is the next time of a schedule without one, µs.
+const never = 1 << 62
+
+// Times returns the next times of a stored schedule, at most n.
+func (s *Schedule) Times(n int) (times []time.Time) {
+	p, err := s.parse(PrioritiesMax)
+	for at := s.Next; !at.IsZero() && len(times) < n; at = p.after(at) {
+		if times = append(times, at); err != nil { // this machine does not know the zone
+			break
+		}
+	}
+	return times
 }
 
 // plan is a parsed Schedule.
@@ -68,8 +85,8 @@ func (s *Schedule) parse(priorities int) (p plan, err error) {
 	invalid := func(field, format string, args ...any) (plan, error) {
 		return plan{}, &state.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 	}
-	if s.Name == "" || len(s.Name) > scheduleName {
-		return invalid("name", "%d bytes, want 1 to %d", len(s.Name), scheduleName)
+	if s.Name == "" || len(s.Name) > scheduleName || !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl) {
+		return invalid("name", "%.64q: want 1 to %d bytes of text", s.Name, scheduleName)
 	}
 	if strings.Contains(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "@every") {
 		return invalid("cron", "%.64q: want five fields or @hourly, @daily, @weekly, @monthly, @yearly; the zone is a member of its own", s.Cron)
@@ -88,12 +105,28 @@ func (s *Schedule) parse(priorities int) (p plan, err error) {
 	case p.after(time.Unix(0, 0)).IsZero():
 		return invalid("cron", "%.64q: there is no such time", s.Cron)
 	}
-	for name := range s.Headers { //tidy:unordered any of them
-		if strings.HasPrefix(name, HeaderPrefix) {
-			return invalid("headers", "%q begins with %s, as those of Seb do", name, HeaderPrefix)
+	for i := range s.Headers {
+		if strings.HasPrefix(s.Headers[i].Key, HeaderPrefix) {
+			return invalid("headers", "%q begins with %s, as those of Seb do", s.Headers[i].Key, HeaderPrefix)
 		}
 	}
 	return p, nil
+}
+
+// spec checks a schedule, sets its next time after now, and returns it as it is stored.
+func (s *Schedule) spec(priorities int, now int64) (*state.QueueSchedule, error) {
+	p, err := s.parse(priorities)
+	if err != nil {
+		return nil, err
+	}
+	if s.Next = p.after(time.UnixMicro(now)); s.Next.IsZero() {
+		return nil, &state.InvalidError{Field: "cron", Reason: fmt.Sprintf("%.64q: there is no such time", s.Cron)}
+	}
+	text, err := json.Marshal(s)
+	if err == nil && len(text) > scheduleBytes {
+		err = &state.InvalidError{Field: "schedule", Reason: fmt.Sprintf("%d bytes, limit %d", len(text), scheduleBytes)}
+	}
+	return &state.QueueSchedule{Name: s.Name, Spec: string(text), Next: s.Next.UnixMicro()}, err
 }
 
 // after returns the first time of the plan after a time; zero: there is none. The clock of the zone decides:
@@ -134,35 +167,36 @@ func (p *plan) instant(w time.Time) time.Time {
 	return at
 }
 
-// SetSchedule makes or replaces a schedule of a queue, and waits until that is stored. Errors: as of Lease,
-// ErrInvalid, *LimitError, and those of an append.
+// CheckSchedule returns a schedule with its next time, as SetSchedule would store it. Errors: as of Info,
+// ErrInvalid.
+func (m *Queues) CheckSchedule(queue string, s Schedule) (Schedule, error) {
+	r, _, err := m.settings(queue)
+	if err == nil {
+		_, err = s.spec(r.Partitions, m.now())
+	}
+	return s, err
+}
+
+// SetSchedule makes or replaces a schedule of a queue, and waits until that is stored. Its next time is
+// computed again. Errors: as of Lease, ErrInvalid, *LimitError, *FullError, and those of an append.
 func (m *Queues) SetSchedule(ctx context.Context, queue string, s Schedule) (Schedule, error) {
 	l, end, err := m.lockSchedules(ctx, queue)
 	if err != nil {
 		return s, err
 	}
 	defer end()
-	p, err := s.parse(l.ref().Partitions)
+	spec, err := s.spec(l.ref().Partitions, m.now())
 	if err != nil {
 		return s, err
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return s, err
+	was, n := m.schedule(l.ref(), s.Name)
+	switch full := m.full(); {
+	case was == nil && n >= SchedulesMax:
+		return s, &LimitError{Setting: "number of schedules of a queue", Max: SchedulesMax}
+	case full != nil && (was == nil || len(spec.Spec) > len(was.Spec)):
+		return s, full
 	}
-	if len(text) > scheduleBytes {
-		return s, &state.InvalidError{Field: "schedule", Reason: fmt.Sprintf("%d bytes, limit %d", len(text), scheduleBytes)}
-	}
-	if list, known := m.schedules(l), false; len(list) >= SchedulesMax {
-		for i := range list {
-			known = known || list[i].Name == s.Name
-		}
-		if !known {
-			return s, &LimitError{Setting: "number of schedules of a queue", Max: SchedulesMax}
-		}
-	}
-	s.Next = p.after(time.UnixMicro(m.now()))
-	return s, m.putSchedule(ctx, l, state.QueueSchedule{Name: s.Name, Spec: string(text), Next: s.Next.UnixMicro()}, "queue.schedule")
+	return s, m.putSchedule(ctx, l, *spec, "queue.schedule")
 }
 
 // DeleteSchedule removes a schedule. Errors: as of SetSchedule, ErrUnknownSchedule.
@@ -172,7 +206,7 @@ func (m *Queues) DeleteSchedule(ctx context.Context, queue, name string) error {
 		return err
 	}
 	defer end()
-	if !slices.ContainsFunc(m.schedules(l), func(s state.QueueSchedule) bool { return s.Name == name }) {
+	if was, _ := m.schedule(l.ref(), name); was == nil {
 		return ErrUnknownSchedule
 	}
 	return m.putSchedule(ctx, l, state.QueueSchedule{Name: name}, "queue.unschedule")
@@ -188,27 +222,49 @@ func (m *Queues) putSchedule(ctx context.Context, l *live, s state.QueueSchedule
 	return err
 }
 
-// Schedules lists the schedules of a queue, by name. Errors: as of Info.
-func (m *Queues) Schedules(queue string) (list []Schedule, err error) {
+// Schedules lists the names of a queue's schedules, sorted. Errors: as of Info.
+func (m *Queues) Schedules(queue string) (names []string, err error) {
 	r, _, err := m.settings(queue)
 	if err != nil {
 		return nil, err
 	}
 	m.b.ReadQueue(r.ID, 0, func(q *state.Queue, _ *state.Partition) {
 		for i := range q.Schedules {
-			s := Schedule{}
-			if json.Unmarshal([]byte(q.Schedules[i].Spec), &s) == nil {
-				s.Name, s.Next = q.Schedules[i].Name, time.UnixMicro(q.Schedules[i].Next)
-				list = append(list, s)
-			}
+			names = append(names, q.Schedules[i].Name)
 		}
 	})
-	return list, nil
+	return names, nil
 }
 
-func (m *Queues) schedules(l *live) (list []state.QueueSchedule) {
-	m.b.ReadQueue(l.ref().ID, 0, func(q *state.Queue, _ *state.Partition) { list = slices.Clone(q.Schedules) })
-	return list
+// Schedule returns a schedule of a queue. Errors: as of Info, ErrUnknownSchedule.
+func (m *Queues) Schedule(queue, name string) (s Schedule, err error) {
+	r, _, err := m.settings(queue)
+	if err != nil {
+		return s, err
+	}
+	is, _ := m.schedule(&r, name)
+	if is == nil {
+		return s, ErrUnknownSchedule
+	}
+	if err := json.Unmarshal([]byte(is.Spec), &s); err != nil {
+		return s, fmt.Errorf("schedule %s: %w", name, err)
+	}
+	if s.Name = name; is.Next != never {
+		s.Next = time.UnixMicro(is.Next)
+	}
+	return s, nil
+}
+
+// schedule returns a schedule of a queue, nil if there is none, and how many the queue has.
+func (m *Queues) schedule(r *broker.TopicRef, name string) (s *state.QueueSchedule, n int) {
+	m.b.ReadQueue(r.ID, 0, func(q *state.Queue, _ *state.Partition) {
+		n = len(q.Schedules)
+		i, found := slices.BinarySearchFunc(q.Schedules, name, func(s state.QueueSchedule, name string) int { return strings.Compare(s.Name, name) })
+		if found {
+			s = new(q.Schedules[i])
+		}
+	})
+	return s, n
 }
 
 // lockSchedules waits until no schedule of a queue is changed or sends, and keeps others from it until end.
@@ -303,7 +359,7 @@ func (m *Queues) runOne(ctx context.Context, l *live, u broker.QueueUpdate, due 
 	times, next := p.runs(s.Missed, time.UnixMicro(due.Next), time.UnixMicro(now))
 	change := *due
 	if change.Next = next.UnixMicro(); next.IsZero() {
-		change.Next = 1 << 62
+		change.Next = never
 	}
 	u.Change = &state.QueueChange{Schedule: &change}
 	if len(times) == 0 {
@@ -311,23 +367,17 @@ func (m *Queues) runOne(ctx context.Context, l *live, u broker.QueueUpdate, due 
 	}
 	var recs []record.Record
 	for _, at := range times {
-		r := record.Record{Timestamp: now / 1000, Key: s.Key, Value: s.Value}
-		for name, v := range s.Headers { //tidy:unordered sorted below
-			r.Headers = append(r.Headers, record.Header{Key: name, Value: []byte(v)})
-		}
-		slices.SortFunc(r.Headers, func(a, b record.Header) int { return strings.Compare(a.Key, b.Key) })
-		recs = append(recs, s.stamped(r, at))
+		stamp := record.Header{Key: HeaderScheduled, Value: []byte(at.UTC().Format(time.RFC3339))}
+		recs = append(recs, record.Record{
+			Timestamp: now / 1000, Key: s.Key, Value: append([]byte{}, s.Value...), // not null
+			Headers: append(slices.Clip(s.Headers), stamp),
+		})
 	}
 	if err := m.append(ctx, &u, l.ref(), uint32(s.Priority), recs); err != nil {
 		return err
 	}
 	m.met.sent.Add(len(recs))
 	return nil
-}
-
-func (s *Schedule) stamped(r record.Record, at time.Time) record.Record {
-	r.Headers = append(r.Headers, record.Header{Key: HeaderScheduled, Value: []byte(at.UTC().Format(time.RFC3339))})
-	return r
 }
 
 // runs returns the times between the first one and now that have a message, and the time after them.

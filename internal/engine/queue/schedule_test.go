@@ -2,9 +2,11 @@ package queue
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -63,6 +65,8 @@ func TestMissedRuns(t *testing.T) {
 func TestBadSchedules(t *testing.T) {
 	for i, s := range []Schedule{
 		{Cron: "* * * * *"},
+		{Name: "a\nb", Cron: "* * * * *"},
+		{Name: strings.Repeat("x", 129), Cron: "* * * * *"},
 		{Name: "s", Cron: "* * * *"},
 		{Name: "s", Cron: "61 * * * *"},
 		{Name: "s", Cron: "TZ=UTC * * * * *"},
@@ -70,7 +74,7 @@ func TestBadSchedules(t *testing.T) {
 		{Name: "s", Cron: "* * * * *", Zone: "Mars"},
 		{Name: "s", Cron: "* * * * *", Missed: "never"},
 		{Name: "s", Cron: "* * * * *", Priority: 1},
-		{Name: "s", Cron: "* * * * *", Headers: map[string]string{"seb-x": ""}},
+		{Name: "s", Cron: "* * * * *", Headers: []record.Header{{Key: "seb-x"}}},
 	} {
 		if _, err := s.parse(1); err == nil {
 			t.Errorf("schedule %d is accepted: %s", i, fmt.Sprint(s))

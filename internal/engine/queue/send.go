@@ -187,12 +187,12 @@ func (m *Queues) full() error {
 	return nil
 }
 
-// FullError: messages that are delayed, leased, tried again or remembered by dedup IDs take the memory that
-// queues may have. It is broker.ErrQueueFull and state.ErrOverBudget.
+// FullError: messages that are delayed, leased, tried again or remembered by dedup IDs, and schedules, take the
+// memory that queues may have. It is broker.ErrQueueFull and state.ErrOverBudget.
 type FullError struct{ Held, Max int64 } // bytes
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("the queues are full: delayed, leased and retried messages and dedup IDs take %d bytes of %d: wait, or start with a larger --memory-limit", e.Held, e.Max)
+	return fmt.Sprintf("the queues are full: delayed, leased and retried messages, dedup IDs and schedules take %d bytes of %d: wait, or start with a larger --memory-limit", e.Held, e.Max)
 }
 
 // Is reports whether t is broker.ErrQueueFull or state.ErrOverBudget.

@@ -31,6 +31,7 @@ var takes = map[routeKey]arguments{
 	{http.MethodPost, "/queues/{queue}/lease"}:   {true, nil},
 	{http.MethodPost, "/queues/{queue}/settle"}:  {true, nil},
 	{http.MethodPost, "/queues/{queue}/redrive"}: {true, nil},
+	{http.MethodPut, schedulePath}:               {true, []string{ParamDryRun}},
 	{http.MethodPut, "/offsets"}:                 {true, []string{httpconn.ParamGroup, httpconn.ParamTopic, httpconn.ParamPartition}},
 	{http.MethodDelete, "/offsets"}:              {false, []string{httpconn.ParamGroup, httpconn.ParamTopic, httpconn.ParamPartition}},
 	{http.MethodDelete, "/groups"}:               {false, []string{httpconn.ParamGroup}},

@@ -22,6 +22,7 @@ var contentOf = map[string]string{
 	"GET /events/names": "events", "POST /triggers/dry-run": "events", "GET /triggers/{id}/entities/{entity}": "events",
 	"GET /firings": "events", "GET /firings/{id}": "events", "POST /firings/{id}/resend": "events",
 	"GET /queues/{queue}/messages": access.Any, "POST /queues/{queue}/lease": access.Any,
+	"GET /queues/{queue}/schedules": access.Any, "GET /queues/{queue}/schedules/{schedule}": access.Any,
 }
 
 // allBut returns rules for all operations on everything, except for the reading of topics that are

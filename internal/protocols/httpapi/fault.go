@@ -51,6 +51,7 @@ var faults = []struct {
 	{queue.ErrStale, api.StaleReceipt, true},
 	{queue.ErrLeased, api.MessageLeased, true},
 	{queue.ErrUnknownMessage, api.UnknownMessage, true},
+	{queue.ErrUnknownSchedule, api.UnknownSchedule, true},
 	{queue.ErrNoDeadLetter, api.NoDeadLetterQueue, true},
 	{queue.ErrLimit, api.QueueLimit, true},
 	{broker.ErrQueueFull, api.QueueFull, true}, // before ErrOverBudget, which it can be

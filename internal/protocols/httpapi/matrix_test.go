@@ -70,6 +70,11 @@ var validRequests = map[string]validRequest{
 	"POST /queues/{queue}/purge":    {at: "/queues/old%d/purge", status: 200, before: ownMessage},
 	"POST /queues/{queue}/redrive":  {at: "/queues/old%d/redrive", body: `{"to":"jobs"}`, status: 200, before: ownMessage, asked: []string{"jobs"}},
 
+	"GET /queues/{queue}/schedules":               {at: "/queues/jobs/schedules", status: 200},
+	"GET /queues/{queue}/schedules/{schedule}":    {at: "/queues/jobs/schedules/s", status: 200},
+	"PUT /queues/{queue}/schedules/{schedule}":    {at: "/queues/old%d/schedules/s", body: `{"cron":"@daily"}`, status: 200, before: ownQueue},
+	"DELETE /queues/{queue}/schedules/{schedule}": {at: "/queues/old%d/schedules/s", status: 204, before: ownSchedule},
+
 	"DELETE /queues/{queue}/messages/{message}": {at: "/queues/old%d/messages/0-0", status: 204, before: ownMessage},
 
 	"POST /console/login":  {status: 200},
@@ -154,6 +159,7 @@ func everyRoute(t *testing.T, change ...func(*setup)) *server {
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
 	s.must(201, s.send("PUT", "/queues/jobs", `{"settings":{"dead-letter":"none"}}`), nil)
 	s.must(200, s.sendMessages("jobs", `{"value":"`+content+`"}`), nil)
+	s.must(200, s.send("PUT", "/queues/jobs/schedules/s", `{"cron":"@yearly","value":"`+content+`"}`), nil)
 	s.must(201, s.send("POST", "/tokens", `{"id":"someone"}`), nil)
 	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
 	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0","id":"`+content+`","data":{"`+content+`":1}}`), nil)
@@ -195,6 +201,12 @@ func ownQueue(s *server, n int) {
 func (s *server) sendMessages(queue, body string) *answered {
 	s.t.Helper()
 	return s.do(call{method: "POST", path: "/queues/" + queue + "/messages", body: strings.NewReader(body), header: map[string]string{"Content-Type": api.JSON, "Accept": "*/*"}})
+}
+
+// ownSchedule makes a queue with a schedule.
+func ownSchedule(s *server, n int) {
+	ownQueue(s, n)
+	s.must(200, s.send("PUT", fmt.Sprintf("/queues/old%d/schedules/s", n), `{"cron":"@daily"}`), nil)
 }
 
 // ownMessage makes a queue with a message.

@@ -42,6 +42,8 @@ var (
 	deleteTopic     = need{access.Delete, access.Topic, inQuery, httpconn.ParamTopic}
 	readQueue       = need{access.Read, access.Topic, inPath, variableQueue}
 	workQueue       = need{access.Read, access.Group, inPath, variableQueue}
+	writeQueue      = need{access.Write, access.Topic, inPath, variableQueue}
+	configQueue     = need{access.AlterConfigs, access.Topic, inPath, variableQueue}
 	deleteQueue     = need{access.Delete, access.Topic, inPath, variableQueue}
 	describeGroup   = need{access.Describe, access.Group, inQuery, httpconn.ParamGroup}
 	deleteGroup     = need{access.Delete, access.Group, inQuery, httpconn.ParamGroup}
@@ -73,15 +75,19 @@ var routes = []route{
 	{http.MethodGet, "/queues/{queue}", anyBroker, needs{{access.Describe, access.Topic, inPath, variableQueue}}, encoded((*API).getQueue)},
 	{http.MethodPut, "/queues/{queue}", leader, needs{{access.Create, access.Topic, asked, ""}, {access.AlterConfigs, access.Topic, asked, ""}}, (*API).putQueue},
 	{http.MethodDelete, "/queues/{queue}", leader, needs{deleteQueue}, (*API).deleteQueue},
-	{http.MethodPost, "/queues/{queue}/pause", leader, needs{{access.AlterConfigs, access.Topic, inPath, variableQueue}}, pausingQueue("true")},
-	{http.MethodPost, "/queues/{queue}/resume", leader, needs{{access.AlterConfigs, access.Topic, inPath, variableQueue}}, pausingQueue("")},
+	{http.MethodPost, "/queues/{queue}/pause", leader, needs{configQueue}, pausingQueue("true")},
+	{http.MethodPost, "/queues/{queue}/resume", leader, needs{configQueue}, pausingQueue("")},
 	{http.MethodGet, "/queues/{queue}/messages", anyBroker, needs{readQueue}, encoded((*API).getMessages)},
-	{http.MethodPost, "/queues/{queue}/messages", leader, needs{{access.Write, access.Topic, inPath, variableQueue}}, (*API).postMessages},
+	{http.MethodPost, "/queues/{queue}/messages", leader, needs{writeQueue}, (*API).postMessages},
 	{http.MethodDelete, "/queues/{queue}/messages/{message}", leader, needs{deleteQueue}, (*API).deleteMessage},
 	{http.MethodPost, leasePath, leader, needs{readQueue, workQueue}, (*API).postLease},
 	{http.MethodPost, "/queues/{queue}/settle", leader, needs{readQueue, workQueue}, (*API).postSettle},
 	{http.MethodPost, "/queues/{queue}/redrive", leader, needs{readQueue, workQueue, {access.Write, access.Topic, asked, ""}}, (*API).postRedrive},
 	{http.MethodPost, "/queues/{queue}/purge", leader, needs{deleteQueue}, (*API).postPurge},
+	{http.MethodGet, "/queues/{queue}/schedules", anyBroker, needs{readQueue}, encoded((*API).getSchedules)},
+	{http.MethodGet, schedulePath, anyBroker, needs{readQueue}, encoded((*API).getSchedule)},
+	{http.MethodPut, schedulePath, leader, needs{configQueue, writeQueue}, (*API).putSchedule},
+	{http.MethodDelete, schedulePath, leader, needs{configQueue}, (*API).deleteSchedule},
 	{http.MethodGet, "/settings", here, anyKey, encoded((*API).getSettings)},
 	{http.MethodGet, "/offsets", anyBroker, needs{describeGroup, {access.Describe, access.Topic, inList, ""}}, encoded((*API).getOffsets)},
 	{http.MethodPut, "/offsets", leader, needs{{access.Read, access.Group, inQuery, httpconn.ParamGroup}, {access.Read, access.Topic, asked, ""}}, (*API).putOffsets},

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestManagementBodiesAreStrict(t *testing.T) {
 		if path == "" {
 			path = rt.path
 		}
-		path = strings.ReplaceAll(path+v.path, "%d", "7")
+		path = strings.ReplaceAll(path+v.path, "%d", strconv.Itoa(i))
 		name, _, _ := strings.Cut(v.body[2:], `"`)
 		rest := v.body[1:]
 		for what, c := range map[string]struct{ body, field string }{
@@ -47,7 +48,7 @@ func TestManagementBodiesAreStrict(t *testing.T) {
 			}
 		}
 		if v.before != nil {
-			v.before(s, 7)
+			v.before(s, i)
 		}
 		if a := s.send(rt.method, path, "\ufeff"+v.body); a.status != v.status && a.status != 200 {
 			t.Errorf("%s with a byte order mark: %s", rt.name(), a)
