@@ -78,7 +78,7 @@ func (b *Broker) openFront() *front {
 	})
 	tail := b.n.Budget().Class(budget.Tail)
 	var err error
-	f.stats, err = stats.Start(tail, b.metrics.WritePrometheus)
+	f.stats, err = stats.Start(tail, b.metrics.WritePrometheus, b.n.Queues().Stats)
 	if err = errors.Join(err, f.latency.Start(tail, time.Now())); err != nil {
 		log.Warn("no statistics for GET /stats or GET /latency", "err", err, "hint", "raise Options.MemoryLimit")
 	}

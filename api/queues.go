@@ -30,6 +30,7 @@ type Queue struct {
 	Delayed int64 `json:"delayed"` // Messages that were sent with a delay, before their time.
 	Retry   int64 `json:"retry"`   // Messages that wait for their next try.
 	Dying   int64 `json:"dying"`   // Messages on their way to the dead-letter queue.
+	Dead    int64 `json:"dead"`    // Messages in its dead-letter queue that are not done.
 	Sent    int64 `json:"sent"`    // Messages that were ever sent.
 	// When the oldest message that is not done was stored; absent: all are done.
 	OldestAt time.Time `json:"oldest_at,omitzero"`
@@ -37,6 +38,11 @@ type Queue struct {
 	OldestSeconds float64 `json:"oldest_seconds,omitempty"`
 	// Bytes of the messages in the log, also of those that are done.
 	Bytes int64 `json:"bytes"`
+	// The queue has more messages, but gives none: as many as it looks ahead wait for other messages of their
+	// keys.
+	LookAheadFull bool `json:"look_ahead_full,omitempty"`
+	// The queue refuses messages: they take `retention-bytes`.
+	Full bool `json:"full,omitempty"`
 }
 
 // Queues is the answer to GET /queues, sorted by name.

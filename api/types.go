@@ -386,7 +386,8 @@ type Setting struct {
 
 // Settings is the answer to GET /settings.
 type Settings struct {
-	Settings []Setting `json:"settings"`
+	Settings []Setting `json:"settings"` // Of topics.
+	Queues   []Setting `json:"queues"`   // Of queues.
 }
 
 // HeaderSession carries the page's half of a session (Session.Session). The other half is a cookie.

@@ -26,6 +26,11 @@ func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
 	return get[Queue](ctx, c, queuePath(name, ""), nil)
 }
 
+// QueueStats returns the figures of a queue over the last "1h", "6h" or "24h".
+func (c *Client) QueueStats(ctx context.Context, name, window string) (Stats, error) {
+	return get[Stats](ctx, c, queuePath(name, "/stats"), url.Values{"window": {window}})
+}
+
 func queuePath(name, rest string) string { return "/queues/" + url.PathEscape(name) + rest }
 
 // CreateQueue creates a queue, with the dead-letter queue of its name and .dead unless the settings name

@@ -68,12 +68,19 @@ func printQueue(out io.Writer, q *client.Queue) error {
 		{"delayed", q.Delayed},
 		{"retry", q.Retry},
 		{"dying", q.Dying},
+		{"dead", q.Dead},
 		{"sent", q.Sent},
 		{"bytes", q.Bytes},
 		{"oldest", ageOf(q)},
 		{"priorities", q.Priorities},
 	} {
 		fmt.Fprintf(w, "%s\t%v\n", line.name, line.value)
+	}
+	if q.Full {
+		fmt.Fprintln(w, "full\tit refuses messages: they take retention-bytes")
+	}
+	if q.LookAheadFull {
+		fmt.Fprintln(w, "waits\tas many messages as it looks ahead wait for others of their keys")
 	}
 	fmt.Fprintln(w, "SETTING\tVALUE")
 	for _, name := range slices.Sorted(maps.Keys(q.Effective)) {

@@ -34,9 +34,14 @@ type Info struct {
 	Delayed  int64
 	Retrying int64     // waiting for their next try
 	Dying    int64     // on their way to the dead-letter queue
+	Dead     int64     // not done, in the dead-letter queue
 	Sent     int64     // ever
 	Oldest   time.Time // when the oldest message that is not done was stored; zero: none
 	Bytes    int64
+
+	OldestReady time.Time // when the oldest message that a worker may get was stored; zero: none
+	Blocked     bool      // it has more messages, but those that it looks at wait for others of their keys
+	Full        bool      // it refuses messages, because it has reached its retention-bytes
 }
 
 // Spec is a queue to create or change.
@@ -212,47 +217,13 @@ func (m *Queues) Info(name string) (Info, error) {
 		return Info{}, err
 	}
 	i := Info{Name: name, ID: r.ID, Priorities: r.Partitions, Settings: set, Effective: *state.Resolve(r.Settings).Queue}
-	now, left := m.now(), int64(0)
-	for p := range r.Partitions {
-		m.b.ReadQueue(r.ID, uint32(p), func(q *state.Queue, at *state.Partition) {
-			left += i.add(q, at, now)
-		})
-	}
 	m.mu.Lock()
-	if l := m.live[r.ID]; l != nil && m.epoch != 0 {
-		n := l.core.Counts()
-		i.InFlight, i.Dying = max(i.InFlight, int64(n.InFlight)), int64(n.Dying)
-	}
+	m.count(&i, &r)
 	m.mu.Unlock()
-	i.Ready = max(0, left-i.InFlight-i.Delayed-i.Retrying-i.Dying)
+	if dead, ok := m.b.TopicNamed(i.Effective.DeadLetter); ok {
+		i.Dead = m.unfinished(&dead)
+	}
 	return i, nil
-}
-
-// add adds the messages of a partition, and returns how many are not done.
-func (i *Info) add(q *state.Queue, at *state.Partition, now int64) (left int64) {
-	from := max(q.Done, at.Start)
-	left = at.Next - from
-	i.Sent += at.Next
-	i.Bytes += at.Bytes
-	for r := range q.Runs.All(from) {
-		switch {
-		case r.State == state.QueueDone:
-			left -= r.Span
-		case r.Until <= now:
-		case r.State == state.QueueLeased:
-			i.InFlight += r.Span
-		case r.Deliveries == 0:
-			i.Delayed += r.Span
-		default:
-			i.Retrying += r.Span
-		}
-	}
-	if n := at.Find(from); left > 0 && n >= 0 {
-		if t := time.UnixMicro(at.Ranges[n].AppendTime); i.Oldest.IsZero() || t.Before(i.Oldest) {
-			i.Oldest = t
-		}
-	}
-	return left
 }
 
 // The states of Peek.
@@ -423,7 +394,7 @@ func (m *Queues) Purge(ctx context.Context, queue string) (n int64, err error) {
 			if at.Next > from {
 				u.Change.Runs = []state.QueueRun{{Base: from, Span: at.Next - from, State: state.QueueDone}}
 			}
-			n += (&Info{}).add(q, at, 0)
+			n += at.Next - from - q.Tally(from, at.Next, 0).Done
 		})
 		if len(u.Change.Runs) == 0 {
 			continue

@@ -75,6 +75,7 @@ func (m *Queues) buried(l *live, c *Core, p int, moved, failed []ID, err error) 
 	l.burying[p] = false
 	defer m.settled(l)
 	m.met.dead.Add(len(moved))
+	l.totals.Dead.Add(int64(len(moved)))
 	c.Buried(uint32(p), moved, failed)
 	m.notify(l)
 	if err == nil {

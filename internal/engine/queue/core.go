@@ -89,6 +89,7 @@ type Core struct {
 	inflight int
 	leases   uint64 // given so far
 	free     int64  // the next message may be given at this time, by rate
+	over     int64  // leases that ended without a word of their worker
 	timers   timers
 	swept    int   // timers that were left after the last sweep
 	armed    int64 // number of the newest timer
@@ -310,6 +311,7 @@ func (c *Core) Tick(now int64) {
 		}
 		if m.timer = 0; m.step == leased {
 			c.count(m, -1)
+			c.over++
 			if c.exhausted(m) {
 				c.die(m, reasonExpired, m.by, nil)
 				continue
@@ -367,6 +369,20 @@ func (c *Core) Offers(now int64) bool {
 
 // DueAgain lets the next Look go through the messages that are delayed by the log.
 func (c *Core) DueAgain(p uint32, at int64) { c.parts[p].due = min(c.parts[p].due, at) }
+
+// DyingCount is the number of messages on their way to the dead-letter queue.
+func (c *Core) DyingCount() (n int) {
+	for i := range c.parts {
+		n += len(c.parts[i].dying)
+	}
+	return n
+}
+
+// Held reports whether a message is with a worker, or a change of it is on its way to the log.
+func (c *Core) Held(id ID) bool {
+	m := c.parts[id.Partition].known[id.Offset]
+	return m != nil && m.step >= leased
+}
 
 // Counts are numbers of messages that are known.
 type Counts struct{ Ready, InFlight, Waiting, Dying int }

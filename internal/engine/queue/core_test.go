@@ -377,3 +377,30 @@ func TestExpireOfForeignTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestLookAheadIsFull: with order the queue says that it waits when it knows as many messages of a key as it may,
+// and more follow.
+func TestLookAheadIsFull(t *testing.T) {
+	b := newBench(t, "key-mode", "order")
+	b.Within(aheadMin)
+	b.send(many(aheadMin, 1)...)
+	first := b.lease(2)
+	if len(first) != 1 || b.Blocked() {
+		t.Fatalf("%d messages of a key, blocked %t: all are known", len(first), b.Blocked())
+	}
+	b.send(1, 1, 2)
+	b.look(math.MaxInt)
+	if again := b.lease(1); len(again) != 0 || !b.Blocked() {
+		t.Fatalf("%d messages given, blocked %t, want the queue to wait", len(again), b.Blocked())
+	}
+	b.Tick(first[0].Until)
+	if b.Blocked() {
+		t.Error("blocked although a message is ready")
+	}
+	plain := newBench(t)
+	plain.Within(aheadMin)
+	plain.send(many(3*aheadMin, 1)...)
+	if got := plain.lease(10 * aheadMin); len(got) != aheadMin || plain.Blocked() {
+		t.Errorf("without keys: %d given, blocked %t", len(got), plain.Blocked())
+	}
+}

@@ -42,9 +42,9 @@ func (m *Queues) refresh() {
 	}
 }
 
-// open makes a queue live. sent is what is known of its dedup IDs; nil: it must be read.
-func (m *Queues) open(r *broker.TopicRef, sent *sentIDs) *live {
-	l := &live{text: r.Settings[state.QueueSetting]}
+// open makes a queue live. before is what it was until now; nil: its dedup IDs must be read.
+func (m *Queues) open(r *broker.TopicRef, before *live) *live {
+	l := &live{text: r.Settings[state.QueueSetting], totals: &Totals{}}
 	l.topic.Store(r)
 	l.core = NewCore(*state.Resolve(r.Settings).Queue, m.epoch, r.Partitions, rand.Float64)
 	m.grow(l)
@@ -53,8 +53,10 @@ func (m *Queues) open(r *broker.TopicRef, sent *sentIDs) *live {
 	m.hook.mu.Lock()
 	m.hook.watch[r.ID] = struct{}{}
 	m.hook.mu.Unlock()
-	if l.sent = sent; sent == nil {
+	if before == nil {
 		l.sent = m.sentOf(l)
+	} else {
+		l.sent, l.totals, l.core.over = before.sent, before.totals, before.core.over
 	}
 	m.look(l, m.now(), true)
 	return l
@@ -96,7 +98,7 @@ func (m *Queues) settled(l *live) {
 	}
 	m.drop(l)
 	if r, ok := m.b.TopicOf(l.ref().ID); ok {
-		m.open(&r, l.sent)
+		m.open(&r, l)
 	}
 }
 

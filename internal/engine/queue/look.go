@@ -69,6 +69,18 @@ func (c *Core) seeks(a *part) bool {
 	return !a.sought && (room >= c.ahead/2 || room > 0 && len(a.ready) == 0)
 }
 
+// Blocked reports whether the queue waits although it has more messages: as many as may be known wait for
+// others of their keys.
+func (c *Core) Blocked() bool {
+	for i := range c.parts {
+		a := &c.parts[i]
+		if keyed(&c.Settings) && !a.sought && c.room(a) <= 0 && a.cursor < a.next && len(a.ready)+len(a.noisy) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // walk takes messages from the cursor on, and returns the new cursor.
 func (a *part) walk(q *state.Queue, ordered bool, take func(state.QueueRun), room *int) int64 {
 	at := a.cursor

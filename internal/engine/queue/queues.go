@@ -68,6 +68,7 @@ type live struct {
 	buryAt   []int64 // after a failure, µs
 	failures []int
 	sent     *sentIDs
+	totals   *Totals
 
 	scheduling chan struct{} // closed when no schedule is changed or sends; nil: none does
 	fireAt     int64         // after a failure, µs

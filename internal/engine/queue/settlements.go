@@ -55,8 +55,10 @@ func (m *Queues) Settle(ctx context.Context, queue, by string, list []Settlement
 		}
 		changes[i], results[i] = ch, err
 	}
+	totals := &Totals{}
 	m.mu.Lock()
 	if l, err := m.named(queue); err == nil {
+		totals = l.totals
 		m.flush(l)
 		m.notify(l)
 		m.touch(l)
@@ -75,18 +77,20 @@ func (m *Queues) Settle(ctx context.Context, queue, by string, list []Settlement
 			results[i] = fmt.Errorf("%w: %w", state.ErrOutcomeUnknown, context.Cause(ctx))
 		}
 		if results[i] == nil {
-			m.countSettled(list[i].Do)
+			m.countSettled(totals, list[i].Do)
 		}
 	}
 	return results, nil
 }
 
-func (m *Queues) countSettled(do Do) {
+func (m *Queues) countSettled(t *Totals, do Do) {
 	switch do {
 	case Finish:
 		m.met.done.Inc()
+		t.Done.Add(1)
 	case Retry:
 		m.met.retried.Inc()
+		t.Retried.Add(1)
 	}
 }
 

@@ -208,6 +208,7 @@ func (m *Queues) deliver(ctx context.Context, l *live, given []Given, wait []*Ch
 		return nil, err
 	}
 	m.met.leased.Add(len(out.List))
+	l.totals.Leased.Add(int64(len(out.List)))
 	return out, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/record"
 )
 
 const tableSize = 26 // entries of table
@@ -30,18 +31,18 @@ const Bytes = tableSize*(shortPoints+longPoints)*4 + textBytes
 // textBytes is the approximate size of all metrics as text.
 const textBytes = 128 << 10
 
-// ring has the newest figures at a fixed step. Slot i of its time belongs to index i modulo points.
+// ring has the newest rows of figures at a fixed step. Slot i of its time belongs to index i modulo points.
 type ring struct {
 	step   time.Duration
 	points int64
-	values [][tableSize]float32
-	last   int64 // slot of the newest figures
-	before [tableSize]reading
-	at     time.Time // of before; zero: none
+	width  int // figures of a row
+	values []float32
+	last   int64 // slot of the newest row
+	any    bool
 }
 
-func newRing(step time.Duration, points int, now time.Time) ring {
-	r := ring{step: step, points: int64(points), values: make([][tableSize]float32, points)}
+func newRing(step time.Duration, points, width int, now time.Time) ring {
+	r := ring{step: step, points: int64(points), width: width, values: make([]float32, points*width)}
 	r.last = r.slot(now)
 	for i := range r.values {
 		r.values[i] = absent
@@ -51,28 +52,71 @@ func newRing(step time.Duration, points int, now time.Time) ring {
 
 func (r *ring) slot(t time.Time) int64 { return t.UnixNano() / int64(r.step) }
 
-var absent = func() (all [tableSize]float32) {
-	for i := range all {
-		all[i] = float32(math.NaN())
-	}
-	return all
-}()
+var absent = float32(math.NaN())
 
-// add stores the figures of a slot that has begun since the last one. Slots between have none.
-func (r *ring) add(now time.Time, all *[tableSize]reading) {
+func (r *ring) row(slot int64) []float32 {
+	at := int(slot%r.points) * r.width
+	return r.values[at : at+r.width]
+}
+
+// next returns the row of a slot that has begun since the last one; nil: none has. Slots between have no
+// figures.
+func (r *ring) next(now time.Time) []float32 {
 	slot := r.slot(now)
-	if slot <= r.last && !r.at.IsZero() {
-		return
+	if slot <= r.last && r.any {
+		return nil
 	}
 	for i := max(r.last+1, slot-r.points+1); i < slot; i++ {
-		r.values[i%r.points] = absent
+		row := r.row(i)
+		for k := range row {
+			row[k] = absent
+		}
+	}
+	r.last, r.any = slot, true
+	return r.row(slot)
+}
+
+// window returns the figures of a span that ends now. named has the name and the unit of each.
+func (r *ring) window(span time.Duration, now time.Time, named func(int) (name, unit string)) Window {
+	n := int64(span / r.step)
+	w := Window{Step: r.step}
+	first := max(r.last, r.slot(now)-1) - n + 1
+	for i := range n {
+		w.Times = append(w.Times, time.Unix(0, (first+i)*int64(r.step)))
+	}
+	for k := range r.width {
+		of := Series{Values: make([]float64, n)}
+		of.Name, of.Unit = named(k)
+		for i := range n {
+			of.Values[i] = math.NaN()
+			if slot := first + i; slot <= r.last && slot > r.last-r.points {
+				of.Values[i] = float64(r.row(slot)[k])
+			}
+		}
+		w.Series = append(w.Series, of)
+	}
+	return w
+}
+
+// readings is a ring of the figures of table.
+type readings struct {
+	ring
+	before [tableSize]reading
+	at     time.Time // of before; zero: none
+}
+
+// add stores the figures of a slot that has begun since the last one.
+func (r *readings) add(now time.Time, all *[tableSize]reading) {
+	row := r.next(now)
+	if row == nil {
+		return
 	}
 	// The figures of a step without an earlier reading are unknown, except gauges.
-	figures, seconds := &r.values[slot%r.points], now.Sub(r.at).Seconds()
+	seconds := now.Sub(r.at).Seconds()
 	for i := range table {
-		figures[i] = float32(table[i].figure(&r.before[i], &all[i], seconds))
+		row[i] = float32(table[i].figure(&r.before[i], &all[i], seconds))
 	}
-	r.last, r.before, r.at = slot, *all, now
+	r.before, r.at = *all, now
 }
 
 // Sampler keeps the figures. Its methods may be called concurrently.
@@ -84,15 +128,16 @@ type Sampler struct {
 	text   bytes.Buffer
 
 	mu          sync.Mutex // guards the fields below
-	short, long ring
+	short, long readings
+	queues      queues
 }
 
 // classShare is the divisor of a class that bounds its part for a Sampler.
 const classShare = 4
 
-// Start samples the metrics that write writes in the Prometheus text format until Close. Error: a
-// quarter of the class is less than Bytes.
-func Start(class *budget.Class, write func(io.Writer)) (*Sampler, error) {
+// Start samples the metrics that write writes in the Prometheus text format, and the figures of queues, until
+// Close. Error: a quarter of the class is less than Bytes.
+func Start(class *budget.Class, write func(io.Writer), read func() []Queue) (*Sampler, error) {
 	if class.Limit()/classShare < Bytes {
 		return nil, fmt.Errorf("statistics need %d bytes of memory, more than a quarter of the %d bytes for %s", Bytes, class.Limit(), class.Kind())
 	}
@@ -101,7 +146,7 @@ func Start(class *budget.Class, write func(io.Writer)) (*Sampler, error) {
 		return nil, fmt.Errorf("memory for statistics: %w", err)
 	}
 	s := newSampler(write, time.Now())
-	s.memory, s.stop = memory, make(chan struct{})
+	s.memory, s.stop, s.queues.class, s.queues.read = memory, make(chan struct{}), class, read
 	s.done.Go(func() {
 		for {
 			now := time.Now()
@@ -120,13 +165,17 @@ func Start(class *budget.Class, write func(io.Writer)) (*Sampler, error) {
 }
 
 func newSampler(write func(io.Writer), now time.Time) *Sampler {
-	return &Sampler{write: write, short: newRing(shortStep, shortPoints, now), long: newRing(longStep, longPoints, now)}
+	return &Sampler{
+		write: write, queues: queues{rings: map[record.ID]*queueRings{}},
+		short: readings{ring: newRing(shortStep, shortPoints, tableSize, now)}, long: readings{ring: newRing(longStep, longPoints, tableSize, now)},
+	}
 }
 
 // Close stops sampling and releases the memory. Call it once.
 func (s *Sampler) Close() {
 	close(s.stop)
 	s.done.Wait()
+	s.queues.drop(nil)
 	s.memory.Release()
 }
 
@@ -134,10 +183,15 @@ func (s *Sampler) sample(now time.Time) {
 	s.text.Reset()
 	s.write(&s.text)
 	all := parse(s.text.Bytes())
+	var rows []Queue
+	if s.queues.read != nil {
+		rows = s.queues.read()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.short.add(now, &all)
 	s.long.add(now, &all)
+	s.queues.add(now, rows)
 }
 
 // Window is a span of time with its figures.
@@ -155,9 +209,9 @@ func (s *Sampler) Values(span time.Duration) int {
 // ring returns the ring that has a span.
 func (s *Sampler) ring(span time.Duration) *ring {
 	if span <= shortPoints*shortStep {
-		return &s.short
+		return &s.short.ring
 	}
-	return &s.long
+	return &s.long.ring
 }
 
 // Series has a value for each step; NaN if the broker did not run, or had nothing to measure.
@@ -173,22 +227,5 @@ func (s *Sampler) Window(span time.Duration) Window { return s.window(span, time
 func (s *Sampler) window(span time.Duration, now time.Time) Window {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.ring(span)
-	n := int64(span / r.step)
-	w := Window{Step: r.step}
-	first := max(r.last, r.slot(now)-1) - n + 1
-	for i := range n {
-		w.Times = append(w.Times, time.Unix(0, (first+i)*int64(r.step)))
-	}
-	for k := range table {
-		of := Series{Name: table[k].name, Unit: table[k].unit, Values: make([]float64, n)}
-		for i := range n {
-			of.Values[i] = math.NaN()
-			if slot := first + i; slot <= r.last && slot > r.last-r.points {
-				of.Values[i] = float64(r.values[slot%r.points][k])
-			}
-		}
-		w.Series = append(w.Series, of)
-	}
-	return w
+	return s.ring(span).window(span, now, func(i int) (string, string) { return table[i].name, table[i].unit })
 }

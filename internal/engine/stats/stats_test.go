@@ -121,7 +121,7 @@ func TestSamplesEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		samples := 0
 		class := budget.New(64 << 20).Class(budget.Tail)
-		s := must.Get(Start(class, func(io.Writer) { samples++ }))(t)
+		s := must.Get(Start(class, func(io.Writer) { samples++ }, nil))(t)
 		check.Equalf(t, class.Used(), Bytes, "bytes reserved")
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
@@ -130,10 +130,10 @@ func TestSamplesEveryStep(t *testing.T) {
 			t.Errorf("%d samples in a minute, %d bytes reserved after Close, want 7 and 0", samples, class.Used())
 		}
 	})
-	if _, err := Start(budget.New(budget.LimitMin).Class(budget.Tail), func(io.Writer) {}); err == nil || !strings.Contains(err.Error(), "more than a quarter") {
+	if _, err := Start(budget.New(budget.LimitMin).Class(budget.Tail), func(io.Writer) {}, nil); err == nil || !strings.Contains(err.Error(), "more than a quarter") {
 		t.Errorf("smallest memory limit: %v, want an error", err)
 	}
-	if s, err := Start(budget.New(27<<20).Class(budget.Tail), func(io.Writer) {}); err != nil {
+	if s, err := Start(budget.New(27<<20).Class(budget.Tail), func(io.Writer) {}, nil); err != nil {
 		t.Error(err)
 	} else {
 		s.Close()

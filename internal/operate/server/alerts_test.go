@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
@@ -74,6 +75,7 @@ func TestAlerts(t *testing.T) {
 // with a broker, and only values of labels that a broker has.
 func TestAlertMetrics(t *testing.T) {
 	s := start(t, settings(t, "mem:"))
+	must.Get(connect(t, s).CreateQueue(t.Context(), "mails", client.QueueSpec{}))(t)
 	types, series := families(t, scrape(t, s))
 	metric := regexp.MustCompile(`\b(seb_\w+)(?:\{([^}]*)\})?`)
 	matcher := regexp.MustCompile(`(\w+)=~?"([\w|]+)"`)

@@ -4,6 +4,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +29,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/cost"
 	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/engine/stats"
 	"github.com/sebbroker/seb/internal/operate/config"
 	"github.com/sebbroker/seb/internal/protocols/httpapi"
@@ -41,8 +44,8 @@ var metricsHelp string
 const maxGroupLags = 200
 
 // newMetricsWriter returns the writer of GET /metrics: the series of set with HELP and TYPE, the
-// lag of consumer groups, and the metrics of the Go runtime and the process.
-func newMetricsWriter(set *metrics.Set, b *broker.Broker) func(io.Writer) {
+// lag of consumer groups, queues by name, and the metrics of the Go runtime and the process.
+func newMetricsWriter(set *metrics.Set, b *broker.Broker, q *queue.Queues) func(io.Writer) {
 	metrics.ExposeMetadata(true)
 	help := map[string]string{}
 	for line := range strings.Lines(metricsHelp) {
@@ -53,6 +56,7 @@ func newMetricsWriter(set *metrics.Set, b *broker.Broker) func(io.Writer) {
 		var series bytes.Buffer
 		set.WritePrometheus(&series)
 		writeGroupLags(&series, b)
+		writeQueues(&series, q.Figures())
 		for line := range bytes.Lines(series.Bytes()) {
 			if name, ok := bytes.CutPrefix(line, []byte("# HELP ")); ok {
 				name = bytes.TrimSpace(name)
@@ -81,6 +85,52 @@ func writeGroupLags(w io.Writer, b *broker.Broker) {
 		// Names are printable UTF-8. Go and the text format quote them the same way: \\ and ".
 		fmt.Fprintf(w, "seb_group_lag_records{group=%q,topic=%q} %d\n", l.Group, l.Topic, l.Records)
 	}
+}
+
+// maxQueueMetrics bounds the queues with series of their own.
+const maxQueueMetrics = 200
+
+// writeQueues writes the metrics of queues by name, of the maxQueueMetrics with most messages that are not
+// done.
+func writeQueues(w io.Writer, all []queue.Figures) {
+	fmt.Fprintf(w, "# HELP seb_queues\n# TYPE seb_queues gauge\nseb_queues %d\n", len(all))
+	if len(all) > maxQueueMetrics {
+		slices.SortStableFunc(all, func(a, b queue.Figures) int { return cmp.Compare(b.Left(), a.Left()) })
+		all = all[:maxQueueMetrics]
+	}
+	family := func(name, kind string, series func(f *queue.Figures, write func(labels string, value any))) {
+		first := true
+		for i := range all {
+			series(&all[i], func(labels string, value any) {
+				if first {
+					fmt.Fprintf(w, "# HELP %s\n# TYPE %s %s\n", name, name, kind)
+					first = false
+				}
+				fmt.Fprintf(w, "%s{queue=%q%s} %v\n", name, all[i].Name, labels, value)
+			})
+		}
+	}
+	family("seb_queue_messages", "gauge", func(f *queue.Figures, write func(string, any)) {
+		write(`,state="ready"`, f.Ready)
+		write(`,state="leased"`, f.InFlight)
+		write(`,state="delayed"`, f.Delayed)
+		write(`,state="retry"`, f.Retrying)
+		write(`,state="dying"`, f.Dying)
+	})
+	family("seb_queue_oldest_ready_seconds", "gauge", func(f *queue.Figures, write func(string, any)) { write("", f.OldestReadyAge.Seconds()) })
+	family("seb_queue_letters", "gauge", func(f *queue.Figures, write func(string, any)) {
+		if f.Letters {
+			write("", f.Left())
+		}
+	})
+	family("seb_queue_events_total", "counter", func(f *queue.Figures, write func(string, any)) {
+		write(`,event="sent"`, f.Sent)
+		write(`,event="leased"`, f.Leased)
+		write(`,event="done"`, f.Done)
+		write(`,event="retried"`, f.Retried)
+		write(`,event="lease_over"`, f.LeasesOver)
+		write(`,event="dead"`, f.Dead)
+	})
 }
 
 // RuntimeFile is the file in the data folder with the address of a running broker.
@@ -145,7 +195,7 @@ func (s *Server) openStats(set *metrics.Set) {
 		set.WritePrometheus(w)
 		writeGroupLags(w, s.node.Broker)
 	}
-	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), write); err != nil {
+	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), write, s.node.Queues().Stats); err != nil {
 		s.log.Warn("no statistics for GET /stats", "err", err, "hint", "raise --memory-limit")
 	}
 	if err := s.latency.Start(s.node.Budget().Class(budget.Tail), time.Now()); err != nil {

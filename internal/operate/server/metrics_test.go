@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/operate/server"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -29,10 +30,19 @@ func TestMetrics(t *testing.T) {
 	}
 	group := "a \"group\" of \\ è"
 	must.NoError(t, c.CommitOffsets(t.Context(), group, client.OffsetCommit{Topic: "t", Offset: 1}))
+	must.Get(c.CreateQueue(t.Context(), "mails", client.QueueSpec{}))(t)
+	must.Get(c.SendMessages(t.Context(), "mails", client.OutgoingMessage{Value: new("m")}))(t)
 	sebtest.Eventually(t, "the merger has started", func() bool { return strings.Contains(scrape(t, s), "seb_merge_failures_total") })
 	types, series := families(t, scrape(t, s))
 	if got := series[`seb_group_lag_records{group="a \"group\" of \\ è",topic="t"}`]; got != "2" || series["seb_groups_committed"] != "1" {
 		t.Errorf("lag of the group: %q, groups %q; want 2 and 1", got, series["seb_groups_committed"])
+	}
+
+	for of, want := range map[string]string{
+		"seb_queues": "2", `seb_queue_messages{queue="mails",state="ready"}`: "1", `seb_queue_events_total{queue="mails",event="sent"}`: "1",
+		`seb_queue_letters{queue="mails.dead"}`: "0", `seb_queue_letters{queue="mails"}`: "",
+	} {
+		check.Equalf(t, series[of], want, "%s", of)
 	}
 
 	file := must.Get(os.Open("metrics.txt"))(t)

@@ -287,7 +287,7 @@ func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 	o.Limits, o.Connections, o.TLSBytes = s.limits, s.cfg.HTTP.Connections, s.ports.tlsBytes(s.ports.http)
 	o.ProfileLabels, o.OriginalClient, o.EventsTopic = s.cfg.Pprof.Enable, s.cfg.HTTP.OriginalClient, s.cfg.EventsTopic
 	o.Origins, o.Hosts, o.WebhookTargets = s.cfg.HTTP.Origins.List(), s.knownHosts(), s.targets
-	o.Groups, o.Members, o.WriteMetrics = s.httpGroups(), s.groupMembers(), newMetricsWriter(set, s.node.Broker)
+	o.Groups, o.Members, o.WriteMetrics = s.httpGroups(), s.groupMembers(), newMetricsWriter(set, s.node.Broker, s.node.Queues())
 	o.Version, o.Run, o.Started, o.Warnings = s.cfg.Version, s.run.String(), time.Now().UTC(), s.ports.warnings
 	o.Stats, o.Latency = s.stats, &s.latency
 	o.Cluster, o.ClusterTLS, o.Control, o.PeerLink = s.peers.view(), trusts, s.peers.control(), s.peers.link()

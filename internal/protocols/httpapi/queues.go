@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/queue"
+	"github.com/sebbroker/seb/internal/engine/stats"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/protocols/problem"
 )
@@ -118,7 +119,8 @@ func (a *API) getQueue(w http.ResponseWriter, r *http.Request, _ *caller) error 
 func (a *API) queueOf(i *queue.Info) *api.Queue {
 	out := &api.Queue{
 		Name: i.Name, ID: i.ID.String(), Priorities: i.Priorities, Settings: i.Settings, Effective: map[string]string{},
-		Ready: i.Ready, Leased: i.InFlight, Delayed: i.Delayed, Retry: i.Retrying, Dying: i.Dying, Sent: i.Sent, Bytes: i.Bytes,
+		Ready: i.Ready, Leased: i.InFlight, Delayed: i.Delayed, Retry: i.Retrying, Dying: i.Dying, Dead: i.Dead, Sent: i.Sent, Bytes: i.Bytes,
+		LookAheadFull: i.Blocked, Full: i.Full,
 	}
 	for _, s := range state.QueueSettingTable() {
 		out.Effective[s.Name] = s.Default
@@ -130,6 +132,36 @@ func (a *API) queueOf(i *queue.Info) *api.Queue {
 		out.OldestAt, out.OldestSeconds = i.Oldest.UTC(), max(0, now.Sub(i.Oldest).Seconds())
 	}
 	return out
+}
+
+// getQueueStats answers with the figures of a queue in the last hours.
+func (a *API) getQueueStats(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	q, err := a.queues()
+	if err != nil {
+		return err
+	}
+	name, span, err := windowOf(r)
+	if err != nil {
+		return err
+	}
+	info, err := q.Info(r.PathValue(variableQueue))
+	if err != nil {
+		return err
+	}
+	memory, err := a.small(int64(stats.QueueValues * statsBytes))
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	window, ok := stats.Window{}, false
+	if a.o.Stats != nil {
+		window, ok = a.o.Stats.QueueWindow(info.ID, span)
+	}
+	out := statsOf(name, &window)
+	if !ok {
+		out.Reason = "the broker keeps them of queues with messages, as many as --memory-limit has room for"
+	}
+	return a.writeJSON(w, http.StatusOK, out)
 }
 
 // putQueue creates a queue or changes the settings of an existing one. If-None-Match: * refuses a change.

@@ -463,6 +463,7 @@ func TestFullQueue(t *testing.T) {
 	check.Equal(t, s.sendOne("q", "", "y").problem(t).Code, api.QueueFull)
 	check.Equal(t, s.sendMessages("q", `[{"value":"y"},{"value":"z"}]`).problem(t).Code, api.QueueFull)
 	check.Equal(t, s.post("topic-name=q", api.TextPlain, "y").problem(t).Code, api.QueueFull)
+	check.Equalf(t, s.queue("q").Full, true, "full")
 	newQueue(s, "few", `{"in-flight-max":1}`)
 	s.must(200, s.sendMessages("few", `[{"value":"y"},{"value":"z"}]`), nil)
 	check.Equal(t, len(s.lease("few", `{"max":2}`)), 1)

@@ -75,6 +75,7 @@ var routes = []route{
 	{http.MethodGet, "/queues/{queue}", anyBroker, needs{{access.Describe, access.Topic, inPath, variableQueue}}, encoded((*API).getQueue)},
 	{http.MethodPut, "/queues/{queue}", leader, needs{{access.Create, access.Topic, asked, ""}, {access.AlterConfigs, access.Topic, asked, ""}}, (*API).putQueue},
 	{http.MethodDelete, "/queues/{queue}", leader, needs{deleteQueue}, (*API).deleteQueue},
+	{http.MethodGet, "/queues/{queue}/stats", leader, needs{{access.Describe, access.Topic, inPath, variableQueue}}, encoded((*API).getQueueStats)},
 	{http.MethodPost, "/queues/{queue}/pause", leader, needs{configQueue}, pausingQueue("true")},
 	{http.MethodPost, "/queues/{queue}/resume", leader, needs{configQueue}, pausingQueue("")},
 	{http.MethodGet, "/queues/{queue}/messages", anyBroker, needs{readQueue}, encoded((*API).getMessages)},

@@ -68,6 +68,26 @@ func (a *API) getCost(w http.ResponseWriter, _ *http.Request, _ *caller) error {
 
 // getStats answers with the figures of the last hours. It makes no request to the store.
 func (a *API) getStats(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	name, span, err := windowOf(r)
+	if err != nil {
+		return err
+	}
+	if a.o.Stats == nil {
+		out := statsOf(name, &stats.Window{})
+		out.Reason = "--memory-limit is too small for statistics"
+		return a.writeJSON(w, http.StatusOK, out)
+	}
+	memory, err := a.small(int64(a.o.Stats.Values(span)) * statsBytes)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	window := a.o.Stats.Window(span)
+	return a.writeJSON(w, http.StatusOK, statsOf(name, &window))
+}
+
+// windowOf reads the parameter window.
+func windowOf(r *http.Request) (name string, span time.Duration, err error) {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, given := q.Text(httpconn.ParamWindow)
 	if !given {
@@ -78,21 +98,14 @@ func (a *API) getStats(w http.ResponseWriter, r *http.Request, _ *caller) error 
 		q.Fail(httpconn.ParamWindow, "want 1h, 6h or 24h, given %s", problem.Quote(name))
 	}
 	if q.Fault != nil {
-		return q.Fault
+		return "", 0, q.Fault
 	}
-	if a.o.Stats == nil {
-		return a.writeJSON(w, http.StatusOK, api.Stats{
-			Window: name, Times: []int64{}, Series: map[string]api.StatsSeries{},
-			Reason: "--memory-limit is too small for statistics",
-		})
-	}
-	memory, err := a.small(int64(a.o.Stats.Values(span)) * statsBytes)
-	if err != nil {
-		return err
-	}
-	defer memory.Release()
-	window := a.o.Stats.Window(span)
-	s := api.Stats{Window: name, StepSeconds: int(window.Step / time.Second), Series: map[string]api.StatsSeries{}}
+	return name, span, nil
+}
+
+// statsOf returns figures as in answers.
+func statsOf(name string, window *stats.Window) *api.Stats {
+	s := &api.Stats{Window: name, StepSeconds: int(window.Step / time.Second), Times: []int64{}, Series: map[string]api.StatsSeries{}}
 	for _, t := range window.Times {
 		s.Times = append(s.Times, t.Unix())
 	}
@@ -106,7 +119,7 @@ func (a *API) getStats(w http.ResponseWriter, r *http.Request, _ *caller) error 
 		}
 		s.Series[of.Name] = api.StatsSeries{Unit: of.Unit, Values: values}
 	}
-	return a.writeJSON(w, http.StatusOK, s)
+	return s
 }
 
 // getTime answers with log time. It makes no request to the store.

@@ -23,7 +23,7 @@ func TestStats(t *testing.T) {
 	if s.must(200, s.get("/stats"), &off); off.Reason == "" || len(off.Series) != 0 {
 		t.Errorf("without statistics: %+v, want a reason", off)
 	}
-	sampler := must.Get(stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus))(t)
+	sampler := must.Get(stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus, s.api.o.Queues.Stats))(t)
 	t.Cleanup(sampler.Close)
 	s.api.o.Stats = sampler
 	for path, want := range map[string]struct{ step, times int }{
@@ -38,6 +38,11 @@ func TestStats(t *testing.T) {
 		if len(of.Values) != want.times || of.Unit != "connections" || of.Values[0] != nil {
 			t.Errorf("%s: %d connections of unit %q, want %d, the first null", path, len(of.Values), of.Unit, want.times)
 		}
+	}
+	newQueue(s, "q", "")
+	var none api.Stats
+	if s.must(200, s.get("/queues/q/stats"), &none); none.Reason == "" || len(none.Series) != 0 {
+		t.Errorf("a queue that was not sampled: %+v, want a reason", none)
 	}
 	for _, bad := range []string{"2h", "", "1H"} {
 		if p := s.get("/stats?window=" + bad).problem(t); p.Code != api.BadRequest || p.Field != "window" {

@@ -324,16 +324,19 @@ func partitionOf(partition int32, p *broker.PartitionInfo) api.Partition {
 	}
 }
 
-// getSettings lists the settings of topics, from the table that validates them.
+// getSettings lists the settings of topics and of queues, from the tables that validate them.
 func (a *API) getSettings(w http.ResponseWriter, _ *http.Request, _ *caller) error {
-	var all api.Settings
-	for _, d := range state.SettingTable() {
-		all.Settings = append(all.Settings, api.Setting{
+	return a.writeJSON(w, http.StatusOK, api.Settings{Settings: settingsOf(state.SettingTable()), Queues: settingsOf(state.QueueSettingTable())})
+}
+
+func settingsOf(table []state.Setting) (all []api.Setting) {
+	for _, d := range table {
+		all = append(all, api.Setting{
 			Name: d.Name, Default: d.Default, DefaultCompacted: d.DefaultCompacted, Choices: d.Choices, Unit: d.Unit,
 			Min: d.Min, Max: d.Max, Unlimited: d.Unlimited, Meaning: d.Meaning,
 		})
 	}
-	return a.writeJSON(w, http.StatusOK, all)
+	return all
 }
 
 // offsetAnswerBytes bounds the memory of a partition in an answer about offsets by time.

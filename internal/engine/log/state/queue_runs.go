@@ -80,13 +80,14 @@ type QueueRuns struct {
 type queueChunk struct {
 	base, end int64
 	first     int64 // smallest Until of runs that are not done; math.MaxInt64: all are done
+	spans     QueueTally
 	n         int
 	rows      []byte
 }
 
 const (
 	queueChunkRuns   = 128
-	queueChunkMemory = 64 // besides its rows
+	queueChunkMemory = 96 // besides its rows
 )
 
 // Len is the number of runs.
@@ -129,6 +130,7 @@ func chunksOf(runs []QueueRun) (list []queueChunk) {
 		runs = runs[len(some):]
 		k := queueChunk{base: some[0].Base, end: some[len(some)-1].End(), first: math.MaxInt64, n: len(some), rows: packRows(some)}
 		for i := range some {
+			k.spans.add(&some[i])
 			if some[i].State != QueueDone {
 				k.first = min(k.first, some[i].Until)
 			}

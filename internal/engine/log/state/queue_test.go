@@ -101,6 +101,7 @@ func compareQueue(t *testing.T, seed uint64, q *Queue, want map[int64]QueueRun) 
 	if left != 5000-q.Done {
 		t.Fatalf("seed %d: %d messages are left or done, want %d", seed, left, 5000-q.Done)
 	}
+	compareTally(t, seed, q, want)
 	at := rand.Int64N(4000)
 	if r := q.Runs.At(at); r.State != want[at].State {
 		t.Fatalf("seed %d: message %d is %+v, want %+v", seed, at, r, want[at])
@@ -125,6 +126,35 @@ func compareQueue(t *testing.T, seed uint64, q *Queue, want map[int64]QueueRun) 
 	var decoded Queue
 	if err := protobuf.Decode(protobuf.Append(nil, q, (*Queue).fields), &decoded, (*Queue).fields); err != nil || !slices.Equal(decoded.Runs.list(), q.Runs.list()) || decoded.Done != q.Done {
 		t.Fatalf("seed %d: a snapshot has another queue: %v", seed, err)
+	}
+}
+
+// compareTally compares the numbers of messages and those that are ready.
+func compareTally(t *testing.T, seed uint64, q *Queue, want map[int64]QueueRun) {
+	t.Helper()
+	now := rand.Int64N(1100)
+	from := q.Done + rand.Int64N(200)
+	to := from + rand.Int64N(4000)
+	var tally QueueTally
+	var ready, got []int64
+	for at := from; at < to; at++ {
+		m := want[at]
+		if m.Span = 1; m.State == QueueDone || m.State != 0 && m.Until > now {
+			tally.add(&m)
+		} else {
+			ready = append(ready, at)
+		}
+	}
+	for run := range q.Ready(from, to, now) {
+		for at := run.Base; at < run.End(); at++ {
+			got = append(got, at)
+		}
+		if run.State != want[run.Base].State {
+			t.Fatalf("seed %d: ready %+v, want %+v", seed, run, want[run.Base])
+		}
+	}
+	if n := q.Tally(from, to, now); n != tally || !slices.Equal(got, ready) {
+		t.Fatalf("seed %d: [%d, %d) at %d: %+v with %d ready, want %+v with %d", seed, from, to, now, n, len(got), tally, len(ready))
 	}
 }
 
