@@ -56,10 +56,11 @@ var validRequests = map[string]validRequest{
 	"GET /latency":       {status: 200},
 	"GET /cost":          {status: 200},
 
-	"GET /queues":            {status: 200, asked: []string{"jobs"}},
-	"GET /queues/{queue}":    {at: "/queues/jobs", status: 200},
-	"PUT /queues/{queue}":    {at: "/queues/new%d", body: `{"settings":{"dead-letter":"none"}}`, status: 201, asked: []string{"new%d", "new%d"}},
-	"DELETE /queues/{queue}": {at: "/queues/old%d", status: 204, before: ownQueue},
+	"GET /queues":               {status: 200, asked: []string{"jobs"}},
+	"GET /queues/{queue}":       {at: "/queues/jobs", status: 200},
+	"GET /queues/{queue}/stats": {at: "/queues/jobs/stats", status: 200},
+	"PUT /queues/{queue}":       {at: "/queues/new%d", body: `{"settings":{"dead-letter":"none"}}`, status: 201, asked: []string{"new%d", "new%d"}},
+	"DELETE /queues/{queue}":    {at: "/queues/old%d", status: 204, before: ownQueue},
 
 	"POST /queues/{queue}/pause":    {at: "/queues/old%d/pause", status: 200, before: ownQueue},
 	"POST /queues/{queue}/resume":   {at: "/queues/old%d/resume", status: 200, before: ownQueue},
