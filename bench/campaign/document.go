@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/bench/result"
@@ -33,6 +32,9 @@ const (
 	sectionLong     = "long runs"
 	sectionFlushed  = "flushed brokers"
 )
+
+// program is the one that writes the sections.
+const program = "bench/cmd/peers"
 
 // parts are the results of a plan, by part.
 type parts map[string]*result.File
@@ -67,7 +69,7 @@ func (p *Plan) Write(o Output) error {
 		return err
 	}
 	for _, x := range sections {
-		if text, err = replace(text, x.name, x.text); err != nil {
+		if text, err = report.Replace(text, program, x.name, x.text); err != nil {
 			return fmt.Errorf("%s: %w", o.Document, err)
 		}
 	}
@@ -86,24 +88,6 @@ func linkTo(document, folder string) string {
 		return folder
 	}
 	return filepath.ToSlash(path)
-}
-
-// marks returns the lines around a section.
-func marks(name string) (begin, end string) {
-	return "<!-- begin: " + name + " (written by bench/cmd/peers) -->\n", "<!-- end: " + name + " -->\n"
-}
-
-var errMarks = errors.New("no section")
-
-// replace replaces the text between the marks of a section.
-func replace(document []byte, name, text string) ([]byte, error) {
-	begin, end := marks(name)
-	before, rest, ok := bytes.Cut(document, []byte(begin))
-	_, after, closed := bytes.Cut(rest, []byte(end))
-	if !ok || !closed {
-		return nil, fmt.Errorf("%w %q: want the lines %q and %q", errMarks, name, strings.TrimSpace(begin), strings.TrimSpace(end))
-	}
-	return []byte(string(before) + begin + "\n" + strings.TrimSpace(text) + "\n\n" + end + string(after)), nil
 }
 
 // section is a text with its name.

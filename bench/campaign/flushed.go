@@ -1,15 +1,10 @@
 package campaign
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sebbroker/seb/bench/report"
@@ -33,7 +28,6 @@ const (
 	flushedRate      = 1000 * workload.PerSecond
 	flushedDelay     = 20 * time.Millisecond // of the test of the flush
 	flushedTest      = 2 * time.Second       // its duration
-	traceWait        = 1500 * time.Millisecond
 )
 
 // flushedBatches are the messages of a producer that are sent together.
@@ -85,29 +79,6 @@ func flushTest(one system) []Step {
 }
 
 func slowLabel(label string) string { return label + ", slow flush" }
-
-// delayFlushes makes each fsync and fdatasync of a process take longer, until stop is called.
-func delayFlushes(ctx context.Context, pid int, by time.Duration) (stop func(), err error) {
-	const calls = "fsync,fdatasync"
-	c := exec.CommandContext(ctx, "strace", "-f", "-qq", "-o", "/dev/null", "-p", strconv.Itoa(pid), "-e", "trace="+calls,
-		"-e", fmt.Sprintf("inject=%s:delay_exit=%d", calls, by.Microseconds()))
-	var said strings.Builder
-	c.Stderr = &said
-	if err := c.Start(); err != nil {
-		return nil, fmt.Errorf("test of the flush: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
-	select {
-	case err := <-ended:
-		return nil, fmt.Errorf("test of the flush: strace ended: %w: %s", errors.Join(err, ctx.Err()), said.String())
-	case <-time.After(traceWait): // until it traces all threads
-	}
-	return func() {
-		_ = c.Process.Signal(syscall.SIGINT) // it detaches
-		<-ended
-	}, nil
-}
 
 // flushedFigure is a figure of a run; NaN if there are too few samples.
 type flushedFigure struct {

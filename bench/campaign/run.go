@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/bench/result"
@@ -259,7 +260,7 @@ func (r *runner) measure(ctx context.Context, w workload.Workload, step *Step, p
 		defer r.o.LiveDone()
 	}
 	if step.Delay > 0 {
-		stop, err := delayFlushes(ctx, p.PID, step.Delay)
+		stop, err := machine.DelayFlushes(ctx, p.PID, step.Delay)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	text := "# Latency\n\nprose\n\n"
 	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong, sectionFlushed} {
-		begin, end := marks(name)
+		begin, end := report.Marks(program, name)
 		text += begin + "as it was: " + name + "\n" + end + "\nmore prose\n"
 	}
 	must.NoError(t, os.WriteFile(p.Document, []byte(text), 0o600))
@@ -223,13 +223,13 @@ func TestOneCampaignAtATime(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	begin, end := marks("x")
-	text, err := replace([]byte("a\n"+begin+"old\n"+end+"b\n"), "x", "new")
+	begin, end := report.Marks(program, "x")
+	text, err := report.Replace([]byte("a\n"+begin+"old\n"+end+"b\n"), program, "x", "new")
 	if err != nil || string(text) != "a\n"+begin+"\nnew\n\n"+end+"b\n" {
 		t.Errorf("%q, error %v", text, err)
 	}
 	for _, bad := range []string{"", begin, end + begin, "a" + end} {
-		check.ErrorIsf(t, check.Err(replace([]byte(bad), "x", "new")), errMarks, "%q: error", bad)
+		check.ErrorIsf(t, check.Err(report.Replace([]byte(bad), program, "x", "new")), report.ErrMarks, "%q: error", bad)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestDocumentHasAllSections(t *testing.T) {
 	root := must.Get(peers.Repository())(t)
 	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md")))(t)
 	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong, sectionFlushed} {
-		if _, err := replace(text, name, "x"); err != nil {
+		if _, err := report.Replace(text, program, name, "x"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -100,9 +100,11 @@ func text(file string) string {
 type Status struct {
 	Name     string // of its program, at most 15 bytes
 	Dead     bool   // a zombie, or worse, of which no thread runs
+	Parent   int
 	Session  int
 	Born     uint64        // clock ticks from the boot of the machine to its start
 	CPU      time.Duration // user and system, since its start
+	Children time.Duration // that of its children that have ended
 	RSSBytes int64         // current memory
 }
 
@@ -135,8 +137,9 @@ func parseStat(stat string) (Status, error) {
 	if len(f) < 22 {
 		return Status{}, errStat
 	}
-	var n [6]int64
-	for i, s := range []string{f[3], f[11], f[12], f[19], f[21], f[17]} { // session, utime, stime, starttime, rss in pages, num_threads
+	var n [9]int64
+	// session, utime, stime, starttime, rss in pages, num_threads, ppid, cutime, cstime
+	for i, s := range []string{f[3], f[11], f[12], f[19], f[21], f[17], f[1], f[13], f[14]} {
 		v, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
 			return Status{}, errStat
@@ -145,7 +148,37 @@ func parseStat(stat string) (Status, error) {
 	}
 	return Status{
 		// While a process exits, its first thread can be a zombie before the others have closed its files.
-		Name: stat[open+1 : end], Dead: (f[0] == "Z" || f[0] == "X") && n[5] <= 1, Session: int(n[0]), Born: uint64(n[3]),
-		CPU: time.Duration(n[1]+n[2]) * (time.Second / userHz), RSSBytes: n[4] * int64(os.Getpagesize()),
+		Name: stat[open+1 : end], Dead: (f[0] == "Z" || f[0] == "X") && n[5] <= 1, Parent: int(n[6]), Session: int(n[0]), Born: uint64(n[3]),
+		CPU: time.Duration(n[1]+n[2]) * (time.Second / userHz), Children: time.Duration(n[7]+n[8]) * (time.Second / userHz), RSSBytes: n[4] * int64(os.Getpagesize()),
 	}, nil
+}
+
+// TreeCPU returns the CPU time of a process and its children, also of those that have ended.
+func TreeCPU(pid int) (time.Duration, error) {
+	root, err := Process(pid)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	all := map[int]Status{}
+	for _, e := range entries {
+		if one, err := strconv.Atoi(e.Name()); err == nil {
+			if s, err := Process(one); err == nil { // else it has ended
+				all[one] = s
+			}
+		}
+	}
+	cpu := root.CPU + root.Children
+	for one := range all {
+		for above := all[one].Parent; above > 1; above = all[above].Parent {
+			if above == pid {
+				cpu += all[one].CPU + all[one].Children
+				break
+			}
+		}
+	}
+	return cpu, nil
 }

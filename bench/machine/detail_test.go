@@ -39,8 +39,8 @@ func TestProcess(t *testing.T) {
 }
 
 func TestStat(t *testing.T) {
-	u, err := parseStat("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 9 0 5000 1000000 25 184467440 1 1")
-	want := Status{Name: "a) b (c", Session: 7, Born: 5000, CPU: 2 * time.Second, RSSBytes: 25 * int64(os.Getpagesize())}
+	u, err := parseStat("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 30 20 20 0 9 0 5000 1000000 25 184467440 1 1")
+	want := Status{Name: "a) b (c", Parent: 1, Session: 7, Born: 5000, CPU: 2 * time.Second, Children: 500 * time.Millisecond, RSSBytes: 25 * int64(os.Getpagesize())}
 	if err != nil || u != want {
 		t.Errorf("%+v, error %v", u, err)
 	}

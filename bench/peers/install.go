@@ -96,6 +96,31 @@ func download(ctx context.Context, o *Options, dir string, packages []string) er
 	return err
 }
 
+const (
+	pom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>bench</groupId><artifactId>peer</artifactId><version>1</version><packaging>pom</packaging><dependencies>
+%s
+</dependencies></project>
+`
+	// copyGoal is the goal of the Maven plugin that downloads the dependencies of a POM.
+	copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+	javaFrom = "a runtime of Java 17 or later (Debian: openjdk-17-jre-headless)"
+)
+
+// maven fetches dependencies, in the form of a POM, into the folder lib of a folder of the cache.
+func (o *Options) maven(ctx context.Context, name, what, dependencies string) error {
+	return o.once(name, "fetching "+what+" from Maven Central", func(dir string) error {
+		if err := needs(what, map[string]string{"java": javaFrom, "mvn": "Maven (Debian: maven)"}); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), fmt.Appendf(nil, pom, dependencies), 0o600); err != nil {
+			return err
+		}
+		_, err := command(ctx, dir, nil, "mvn", "-q", "-B", copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
+		return err
+	})
+}
+
 // libraries returns the environment in which programs of unpacked packages find their shared
 // libraries.
 func libraries(dir string) []string {

@@ -32,30 +32,11 @@ func kafkaKind(name, doc, more string) kind {
 	}
 }
 
-const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>` + kafkaVersion + `</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-</dependencies></project>
-`
-
-// copyGoal is the goal of the Maven plugin that downloads the dependencies of a POM.
-const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+const kafkaJars = `<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>` + kafkaVersion + `</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>`
 
 func installKafka(ctx context.Context, o *Options) error {
-	return o.once(kafkaFolder, "fetching Kafka "+kafkaVersion+" from Maven Central", func(dir string) error {
-		err := needs("Kafka", map[string]string{
-			"java": "a runtime of Java 17 or later (Debian: openjdk-17-jre-headless)", "mvn": "Maven (Debian: maven)",
-		})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(kafkaPom), 0o600); err != nil {
-			return err
-		}
-		_, err = command(ctx, dir, nil, "mvn", "-q", "-B", copyGoal, "-DoutputDirectory="+filepath.Join(dir, "lib"))
-		return err
-	})
+	return o.maven(ctx, kafkaFolder, "Kafka "+kafkaVersion, kafkaJars)
 }
 
 const kafkaConfig = `process.roles=broker,controller
@@ -80,7 +61,7 @@ replica.fetch.max.bytes=8388608
 `
 
 func startKafka(ctx context.Context, p *Peer, more string) error {
-	if err := needs("Kafka", map[string]string{"java": "a runtime of Java 17 or later (Debian: openjdk-17-jre-headless)"}); err != nil {
+	if err := needs("Kafka", map[string]string{"java": javaFrom}); err != nil {
 		return err
 	}
 	ports, err := freePorts(2)

@@ -74,7 +74,7 @@ type kind struct {
 }
 
 // kinds are all kinds in listing order.
-var kinds = slices.Concat(redisKinds, natsKinds, rabbitKinds, kafkaKinds, sebKinds)
+var kinds = slices.Concat(redisKinds, natsKinds, rabbitKinds, kafkaKinds, postgresKinds, elasticKinds, sebKinds)
 
 // Kind is a peer that Up can start.
 type Kind struct{ Name, Doc string }

@@ -111,7 +111,7 @@ func TestKindsAreListed(t *testing.T) {
 	list := peers.Kinds()
 	for _, name := range []string{
 		"redis-memory", "redis-fsync", "nats-memory", "nats-fsync", "rabbitmq-memory", "rabbitmq-fsync", "kafka-memory", "kafka-fsync",
-		"seb-memory", "seb-fsync", "seb-s3",
+		"seb-memory", "seb-fsync", "seb-s3", "postgres-fsync", "elasticmq-file",
 	} {
 		if !slices.ContainsFunc(list, func(k peers.Kind) bool { return k.Name == name && k.Doc != "" }) {
 			t.Errorf("%s is missing, or what it is", name)
@@ -124,7 +124,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	o := options(t)
 	o.Cache = t.TempDir()
 	for name, want := range map[string]string{
-		"redis-memory": "redis-server is not installed", "kafka-memory": "Kafka needs the program",
+		"redis-memory": "redis-server is not installed", "kafka-memory": "needs the program",
 		"nats-fsync": "nats-server needs the program go", "seb-memory": "Seb needs the program go",
 	} {
 		_, err := peers.Up(t.Context(), o, name)

@@ -146,8 +146,13 @@ func (b *broker) work(queue string, n int64) float64 {
 	return float64(got.Load()) / time.Since(began).Seconds()
 }
 
-func (b *broker) lease(queue string, most int) (out api.QueueMessages) {
-	must.NoError(b.t, b.try(b.t.Context(), "POST", "/queues/"+queue+"/lease", api.LeaseRequest{Max: most, Wait: "1s"}, &out))
+func (b *broker) lease(queue string, most int) api.QueueMessages {
+	return b.wait(queue, most, "1s")
+}
+
+// wait leases messages, and waits for the first one.
+func (b *broker) wait(queue string, most int, wait string) (out api.QueueMessages) {
+	must.NoError(b.t, b.try(b.t.Context(), "POST", "/queues/"+queue+"/lease", api.LeaseRequest{Max: most, Wait: wait}, &out))
 	return out
 }
 
