@@ -165,14 +165,21 @@ func (w *world) cancel() {
 	at := w.r.Int64N(w.partition(p).Next)
 	w.core.Extended(uint32(p), w.partition(p).Next)
 	m := w.messages[p][at]
-	_, err := w.core.Cancel(w.now, queue.ID{Partition: uint32(p), Offset: at}, w.partition(p).QueueOf())
+	id, ch := queue.ID{Partition: uint32(p), Offset: at}, queue.NewChange(uint32(p))
+	err := w.core.Claim(w.now, id, w.partition(p).QueueOf(), ch)
 	if err == queue.ErrUnread {
-		w.core.Know(w.now, queue.ID{Partition: uint32(p), Offset: at}, m.key, w.partition(p).QueueOf())
-		_, err = w.core.Cancel(w.now, queue.ID{Partition: uint32(p), Offset: at}, w.partition(p).QueueOf())
+		w.core.Know(w.now, id, m.key, w.partition(p).QueueOf())
+		err = w.core.Claim(w.now, id, w.partition(p).QueueOf(), ch)
 	}
 	if err != nil {
 		return
 	}
-	s := w.freeze()
+	c := w.core
+	s := w.freeze(w.update(p, c.Take(ch)))
+	then := s.then
+	s.then = func(ok bool) {
+		then(ok)
+		c.Done(ch, w.now, nil)
+	}
 	s.always = func() { m.over = true }
 }

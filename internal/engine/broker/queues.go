@@ -99,6 +99,18 @@ func (b *Broker) ChangeQueue(ctx context.Context, u *QueueUpdate, action, name s
 	return b.propose(ctx, u.Op().Record, changeOf(action, access.Topic, name, details...))
 }
 
+// AuditQueue stores an audit record about what a client does with a queue, if there is an audit topic.
+func (b *Broker) AuditQueue(ctx context.Context, action, name string, details ...string) error {
+	if err := b.refuses(ctx); err != nil {
+		return err
+	}
+	a, err := b.auditRecord(ctx, changeOf(action, access.Topic, name, details...))
+	if err != nil || a == nil {
+		return err
+	}
+	return b.log.Submit([]log.Append{*a}).Wait(ctx)[0].Err()
+}
+
 // EachRecord calls each for the committed records in [from, to) of a partition, in order, until it
 // returns false. The record is valid until the next call.
 func (b *Broker) EachRecord(ctx context.Context, topic *TopicRef, partition int32, from, to int64, each func(*record.Record) bool) error {

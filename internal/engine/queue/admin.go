@@ -272,17 +272,19 @@ func (m *Queues) Peek(ctx context.Context, r PeekRequest) (list []Peeked, next *
 	}
 	looked := 0
 	for ; int(at.Partition) < topic.Partitions; at = (ID{at.Partition + 1, 1 << 62}) {
-		m.b.ReadQueue(topic.ID, at.Partition, func(q *state.Queue, p *state.Partition) {
-			at.Offset = min(at.Offset, p.Next)
-			for at.Offset > p.Start && len(list) < r.Max && looked < peekSpan {
-				at.Offset--
-				looked++
-				x := Peeked{Leased: Leased{ID: at}}
-				if x.describe(m, topic.ID, q); x.State == r.State || r.State == "" && x.State != Done {
-					list = append(list, x)
-				}
-			}
+		var q *state.Queue
+		start := int64(0)
+		m.b.ReadQueue(topic.ID, at.Partition, func(now *state.Queue, p *state.Partition) {
+			q, start, at.Offset = now.Snapshot(), p.Start, min(at.Offset, p.Next)
 		})
+		for q != nil && at.Offset > start && len(list) < r.Max && looked < peekSpan {
+			at.Offset--
+			looked++
+			x := Peeked{Leased: Leased{ID: at}}
+			if x.describe(m, q); x.State == r.State || r.State == "" && x.State != Done {
+				list = append(list, x)
+			}
+		}
 		if len(list) >= r.Max || looked >= peekSpan {
 			next = &at
 			break
@@ -304,7 +306,7 @@ func (m *Queues) Peek(ctx context.Context, r PeekRequest) (list []Peeked, next *
 }
 
 // describe fills in what is known of a message.
-func (x *Peeked) describe(m *Queues, topic record.ID, q *state.Queue) {
+func (x *Peeked) describe(m *Queues, q *state.Queue) {
 	run := q.Of(x.Offset)
 	until, inFlight := run.Until, run.State == state.QueueLeased
 	x.Deliveries = run.Deliveries
@@ -349,13 +351,17 @@ func (m *Queues) Cancel(ctx context.Context, queue string, id ID) error {
 		if err != nil {
 			return err
 		}
-		var ch *Change
+		ch := NewChange(id.Partition)
 		err = ErrUnknownMessage
 		m.b.ReadQueue(l.ref().ID, id.Partition, func(q *state.Queue, p *state.Partition) {
 			l.core.Extended(id.Partition, p.Next)
-			ch, err = l.core.Cancel(m.now(), id, q)
+			err = l.core.Claim(m.now(), id, q, ch)
 		})
-		m.flush(l)
+		if err == nil {
+			m.carry(ctx, l, ch, func(ctx context.Context, u *broker.QueueUpdate) error {
+				return m.b.ChangeQueue(ctx, u, "queue.cancel", queue, "message", id.String())
+			})
+		}
 		m.mu.Unlock()
 		if err == ErrUnread {
 			if err = m.know(ctx, l, id); err == nil {

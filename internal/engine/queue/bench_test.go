@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,6 +48,22 @@ func BenchmarkWork(b *testing.B) {
 				})
 			}
 			busy.Wait()
+		})
+	}
+}
+
+// BenchmarkManyQueues measures a message of one queue beside idle ones.
+func BenchmarkManyQueues(b *testing.B) {
+	for _, n := range []int{1, 1000, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			f := openFor(b, objstore.NewMemory())
+			for i := range n {
+				f.create(fmt.Sprintf("q%d", i), "dead-letter", "none")
+			}
+			for b.Loop() {
+				f.send("q0", text("x"))
+				must.NoError(b, f.settle("q0", queue.Finish, f.lease("q0", 1)[0]))
+			}
 		})
 	}
 }

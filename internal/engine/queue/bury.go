@@ -25,6 +25,23 @@ const (
 	HeaderTries      = HeaderPrefix + "tries"      // those that are remembered, as JSON
 )
 
+// moves bounds the memory of messages that are moved to other queues: each has buryBytes of them, or one message.
+// All together may take 1/movesShare of the memory limit.
+type moves chan struct{}
+
+const movesShare = 16
+
+func (x moves) enter(ctx context.Context) error {
+	select {
+	case x <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (x moves) leave() { <-x }
+
 const (
 	buryMax    = 100     // dead letters of a slot
 	buryBytes  = 1 << 20 // of their bodies; one may be larger
@@ -97,6 +114,10 @@ func (m *Queues) buried(l *live, c *Core, p int, moved, failed []ID, err error) 
 // move moves the first messages of a list, with the record that they are done: in one slot. It returns
 // which, and those whose move has failed. So a message that cannot be read holds up no others.
 func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to string, list []Dead) (moved, failed []ID, err error) {
+	if err := m.moves.enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer m.moves.leave()
 	target, ok := m.b.TopicNamed(to)
 	if !ok {
 		return nil, nil, fmt.Errorf("dead-letter queue %q: %w", to, state.ErrUnknownTopic)

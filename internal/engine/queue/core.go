@@ -87,6 +87,7 @@ type Core struct {
 	ahead    int // messages of a partition that are known at once
 	parts    []part
 	inflight int
+	all      *int   // the messages in flight of all queues; nil: not counted
 	leases   uint64 // given so far
 	free     int64  // the next message may be given at this time, by rate
 	over     int64  // leases that ended without a word of their worker
@@ -140,6 +141,16 @@ func (c *Core) Within(ahead int) {
 // InFlight is the number of messages that workers have.
 func (c *Core) InFlight() int { return c.inflight }
 
+// CountIn adds the messages in flight to a sum from now on. nil: not any more, and those of the core leave it.
+func (c *Core) CountIn(all *int) {
+	if c.all != nil {
+		*c.all -= c.inflight
+	}
+	if c.all = all; all != nil {
+		*all += c.inflight
+	}
+}
+
 // Grow adds partitions.
 func (c *Core) Grow(partitions int) {
 	for len(c.parts) < partitions {
@@ -180,7 +191,9 @@ func (a *part) aside() int { return len(a.known) - a.out }
 
 // count changes the numbers of messages in flight.
 func (c *Core) count(m *message, sign int) {
-	c.inflight += sign
+	if c.inflight += sign; c.all != nil {
+		*c.all += sign
+	}
 	c.parts[m.Partition].out += sign
 	if k := c.keyOf(m); k != nil {
 		if k.inflight += sign; sign < 0 {

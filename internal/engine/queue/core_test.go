@@ -208,9 +208,10 @@ func TestDoneDuringASearch(t *testing.T) {
 		b.send(1, 1, 1)
 		seek := b.Look(b.now, 0, b.queue(), 0, 3)
 		b.Know(b.now, ID{0, 1}, 1, b.queue())
-		_, err := b.Cancel(b.now, ID{0, 1}, b.queue())
-		must.NoError(t, err)
-		b.store(nil)
+		ch := NewChange(0)
+		must.NoError(t, b.Claim(b.now, ID{0, 1}, b.queue(), ch))
+		b.Take(ch)
+		b.Done(ch, b.now, nil)
 		b.saw(seek, math.MaxInt)
 		given := b.lease(9)
 		if mode == state.KeyOrder {
@@ -403,4 +404,21 @@ func TestLookAheadIsFull(t *testing.T) {
 	if got := plain.lease(10 * aheadMin); len(got) != aheadMin || plain.Blocked() {
 		t.Errorf("without keys: %d given, blocked %t", len(got), plain.Blocked())
 	}
+}
+
+// TestNoRoomForRetries: without memory for another try a worker keeps its message. One that failed too often
+// can go.
+func TestNoRoomForRetries(t *testing.T) {
+	full := errors.New("full")
+	b := newBench(t, "max-deliveries", "2", "dead-letter", "dead")
+	b.send(0)
+	g := b.lease(1)
+	must.ErrorIsf(t, b.settle(g[0], Verdict{Do: Retry, Full: full}), full, "a retry")
+	must.NoError(t, b.settle(g[0], Verdict{Do: Retry}))
+	b.store(nil)
+	b.now += 3600e6
+	g = b.lease(1)
+	b.store(nil)
+	must.NoError(t, b.settle(g[0], Verdict{Do: Retry, Full: full}))
+	must.Equal(t, b.DyingCount(), 1)
 }

@@ -36,3 +36,28 @@ func (h *timers) Pop() any {
 	*h = old[:len(old)-1]
 	return t
 }
+
+// alarms is a heap of the queues that must be served at a time.
+type alarms []*live
+
+func (h alarms) Len() int           { return len(h) }
+func (h alarms) Less(i, j int) bool { return h[i].next < h[j].next }
+func (h alarms) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].alarm, h[j].alarm = i, j
+}
+
+func (h *alarms) Push(x any) {
+	l := x.(*live)
+	l.alarm = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *alarms) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	l.alarm = -1
+	return l
+}

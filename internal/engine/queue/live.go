@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/sebbroker/seb/internal/engine/broker"
@@ -29,7 +30,8 @@ func (m *Queues) refresh() {
 		l.topic.Store(r)
 		m.grow(l)
 		if text := r.Settings[state.QueueSetting]; text != l.text {
-			l.text, l.dirty = text, true
+			l.text = text
+			m.touch(l)
 			if !l.core.Configure(*state.Resolve(r.Settings).Queue) {
 				m.reopen(l)
 			}
@@ -44,11 +46,13 @@ func (m *Queues) refresh() {
 
 // open makes a queue live. before is what it was until now; nil: its dedup IDs must be read.
 func (m *Queues) open(r *broker.TopicRef, before *live) *live {
-	l := &live{text: r.Settings[state.QueueSetting], totals: &Totals{}}
+	l := &live{text: r.Settings[state.QueueSetting], totals: &Totals{}, next: math.MaxInt64, alarm: -1}
 	l.topic.Store(r)
 	l.core = NewCore(*state.Resolve(r.Settings).Queue, m.epoch, r.Partitions, rand.Float64)
+	l.core.CountIn(&m.out)
 	m.grow(l)
 	m.live[r.ID] = l
+	m.touch(l)
 	m.share()
 	m.hook.mu.Lock()
 	m.hook.watch[r.ID] = struct{}{}
@@ -149,7 +153,7 @@ func (m *Queues) lock(ctx context.Context, name string) (*live, error) {
 
 // drop forgets a queue. Its workers that wait look again.
 func (m *Queues) drop(l *live) {
-	delete(m.live, l.ref().ID)
+	m.forget(l)
 	m.share()
 	m.hook.mu.Lock()
 	delete(m.hook.watch, l.ref().ID)

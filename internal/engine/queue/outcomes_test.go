@@ -2,7 +2,9 @@ package queue_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/engine/queue"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -288,4 +291,30 @@ func (d *damaged) Get(ctx context.Context, key string, r objstore.Range) (objsto
 		return objstore.Object{}, errors.New("bad sector")
 	}
 	return d.Store.Get(ctx, key, r)
+}
+
+// TestAudit: what operators do with messages has audit records.
+func TestAudit(t *testing.T) {
+	f := openWith(t, objstore.NewMemory(), func(o *broker.Options) { o.AuditTopic = "audit" })
+	f.create("q")
+	ids := f.send("q", text("a"), text("b"), text("c"))
+	must.NoError(t, f.q.Cancel(t.Context(), "q", ids[1].ID))
+	must.ErrorIsf(t, f.q.Cancel(t.Context(), "q", ids[1].ID), queue.ErrUnknownMessage, "cancelled twice")
+	must.Get(f.q.Redrive(t.Context(), queue.RedriveRequest{Queue: "q", To: "q.dead", DryRun: true}))(t)
+	must.Get(f.q.Redrive(t.Context(), queue.RedriveRequest{Queue: "q", To: "q.dead", Text: "c"}))(t)
+	must.Get(f.q.Purge(t.Context(), "q"))(t)
+	topic, _ := f.b.TopicNamed("audit")
+	var told []string
+	must.NoError(t, f.b.EachRecord(t.Context(), &topic, 0, 0, 1<<62, func(r *record.Record) bool {
+		var e struct {
+			Action  string
+			Details map[string]string
+		}
+		must.NoError(t, json.Unmarshal(r.Value, &e))
+		if strings.HasPrefix(e.Action, "queue.") {
+			told = append(told, fmt.Sprintf("%s %v", e.Action, e.Details))
+		}
+		return true
+	}))
+	must.EqualSlicesf(t, told, []string{"queue.cancel map[message:0-1]", "queue.redrive map[max:1000 text:c to:q.dead]", "queue.purge map[priority:0]"}, "audit records")
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"log/slog"
@@ -41,13 +42,19 @@ type Queues struct {
 	met   *meters
 	wake  wake.Signal
 	busy  sync.WaitGroup // reads of keys and moves of dead letters
+	moves moves
 
 	mu    sync.Mutex    // guards the fields below, and the queues
 	began chan struct{} // closed when an epoch has begun here
 	ctx   context.Context
 	epoch uint32 // in which this broker leads; 0: none
 	most  int    // messages that all cores together should know
+	out   int    // messages in flight of all queues
 	live  map[record.ID]*live
+	// Queues that must be served in the next turn, those with leases that no slot has yet, and those that must
+	// be served at a time.
+	dirty, riding map[*live]struct{}
+	alarms        alarms
 
 	hook struct { // what Committed has noted
 		mu     sync.Mutex
@@ -73,8 +80,8 @@ type live struct {
 	scheduling chan struct{} // closed when no schedule is changed or sends; nil: none does
 	fireAt     int64         // after a failure, µs
 
-	dirty bool  // it must be served in the next turn
-	next  int64 // when it must be served otherwise, µs
+	next  int64 // when it must be served without a cause, µs
+	alarm int   // its index in the alarms; -1: not there
 
 	pending int           // changes on their way to the log
 	closing chan struct{} // closed when the queue was opened again; nil: it is open
@@ -90,6 +97,8 @@ type waiter struct{ wake wake.Signal }
 // Open connects the queues with a broker. They work while it leads.
 func Open(o Options) *Queues {
 	m := &Queues{began: make(chan struct{}), b: o.Broker, log: cmp.Or(o.Logger, slog.Default()), wake: wake.New(), live: map[record.ID]*live{}}
+	m.moves = make(moves, max(1, m.b.Budget().Limit()/movesShare/buryBytes))
+	m.dirty, m.riding = map[*live]struct{}{}, map[*live]struct{}{}
 	m.most = int(m.b.Budget().Limit() / memoryShare / messageMemory)
 	m.hook.watch, m.hook.grown = map[record.ID]struct{}{}, map[record.ID]struct{}{}
 	m.met = newMeters(cmp.Or(o.Metrics, metrics.NewSet()))
@@ -114,11 +123,7 @@ func (m *Queues) share() {
 
 // inFlight returns the error of a lease while workers have as many messages as there is memory for, or nil.
 func (m *Queues) inFlight() error {
-	n := 0
-	for _, l := range m.live { //tidy:unordered a sum
-		n += l.core.InFlight()
-	}
-	if most := 2 * m.most; n >= most {
+	if most := 2 * m.most; m.out >= most {
 		return &LimitError{Setting: "number of messages in flight for which --memory-limit has room", Max: most}
 	}
 	return nil
@@ -147,7 +152,7 @@ func (m *Queues) Committed(index []record.IndexEntry, topics bool) {
 func (m *Queues) Riders() (ops []core.Op) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, l := range m.live { //tidy:unordered each op is about another queue
+	for l := range m.riding { //tidy:unordered each op is about another queue
 		for p := range l.proposed {
 			if q := l.core.Riders(uint32(p)); q != nil {
 				u := m.update(l, uint32(p))
@@ -156,6 +161,7 @@ func (m *Queues) Riders() (ops []core.Op) {
 			}
 		}
 	}
+	clear(m.riding)
 	return ops
 }
 
@@ -205,8 +211,9 @@ func (m *Queues) end() {
 		if l.closing != nil {
 			close(l.closing)
 		}
+		m.forget(l)
 	}
-	m.ctx, m.epoch, m.live, m.began = nil, 0, map[record.ID]*live{}, make(chan struct{})
+	m.ctx, m.epoch, m.began = nil, 0, make(chan struct{})
 	m.mu.Unlock()
 	m.hook.mu.Lock()
 	clear(m.hook.watch)
@@ -232,27 +239,60 @@ func (m *Queues) turn() time.Duration {
 	if topics {
 		m.refresh()
 	}
-	now, next := m.now(), int64(math.MaxInt64)
-	for id, l := range m.live { //tidy:unordered each is served by itself
-		_, longer := grown[id]
-		if longer {
+	now := m.now()
+	for id := range grown { //tidy:unordered each is served by itself
+		if l := m.live[id]; l != nil {
 			m.look(l, now, true)
+			m.dirty[l] = struct{}{}
 		}
-		if longer || l.dirty || l.next <= now {
-			l.dirty, l.next = false, m.serve(l, now)
-		}
-		next = min(next, l.next)
 	}
-	if next == math.MaxInt64 {
+	for len(m.alarms) > 0 && m.alarms[0].next <= now {
+		l := m.alarms[0]
+		m.at(l, math.MaxInt64)
+		m.dirty[l] = struct{}{}
+	}
+	dirty := m.dirty
+	m.dirty = map[*live]struct{}{}
+	for l := range dirty { //tidy:unordered each is served by itself
+		if m.live[l.ref().ID] == l {
+			m.at(l, m.serve(l, now))
+		}
+	}
+	if len(m.alarms) == 0 {
 		return time.Hour
 	}
-	return max(pauseMin, time.Duration(next-now)*time.Microsecond)
+	return max(pauseMin, time.Duration(m.alarms[0].next-now)*time.Microsecond)
 }
 
-// touch lets the loop serve a queue soon.
+// at sets when a queue must be served without a cause.
+func (m *Queues) at(l *live, next int64) {
+	l.next = next
+	switch never := next == math.MaxInt64; {
+	case l.alarm < 0 && !never:
+		heap.Push(&m.alarms, l)
+	case l.alarm >= 0 && never:
+		heap.Remove(&m.alarms, l.alarm)
+	case l.alarm >= 0:
+		heap.Fix(&m.alarms, l.alarm)
+	}
+}
+
+// touch lets the loop serve a queue soon, and the next slot have its new leases.
 func (m *Queues) touch(l *live) {
-	l.dirty = true
+	if m.live[l.ref().ID] != l {
+		return
+	}
+	m.dirty[l], m.riding[l] = struct{}{}, struct{}{}
 	m.wake.Send()
+}
+
+// forget removes a queue.
+func (m *Queues) forget(l *live) {
+	delete(m.live, l.ref().ID)
+	delete(m.dirty, l)
+	delete(m.riding, l)
+	m.at(l, math.MaxInt64)
+	l.core.CountIn(nil)
 }
 
 // serve does what is due in a queue, and returns when more is.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/engine/broker"
@@ -51,6 +52,9 @@ func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, e
 	}
 	topic := l.ref()
 	m.mu.Unlock()
+	if err := m.auditRedrive(ctx, &r); err != nil {
+		return out, err
+	}
 	at := ID{0, -1}
 	if r.After != nil {
 		at = *r.After
@@ -79,6 +83,23 @@ func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, e
 	return out, nil
 }
 
+// auditRedrive stores that a client moves messages, before it does.
+func (m *Queues) auditRedrive(ctx context.Context, r *RedriveRequest) error {
+	if r.DryRun {
+		return nil
+	}
+	details := []string{"max", strconv.Itoa(r.Max)}
+	for _, d := range []struct{ name, value string }{{"to", r.To}, {"reason", r.Reason}, {"text", r.Text}} {
+		if d.value != "" {
+			details = append(details, d.name, fmt.Sprintf("%.256s", d.value))
+		}
+	}
+	if r.After != nil {
+		details = append(details, "after", r.After.String())
+	}
+	return m.b.AuditQueue(ctx, "queue.redrive", r.Queue, details...)
+}
+
 // left returns messages after another one that are not done.
 func (m *Queues) left(topic *broker.TopicRef, after ID, most int) (ids []ID) {
 	m.b.ReadQueue(topic.ID, after.Partition, func(q *state.Queue, p *state.Partition) {
@@ -97,6 +118,10 @@ func (m *Queues) left(topic *broker.TopicRef, after ID, most int) (ids []ID) {
 // redrive moves the messages of one partition that match, up to their target's change. last is how many it
 // looked at.
 func (m *Queues) redrive(ctx context.Context, l *live, r *RedriveRequest, ids []ID) (moved, last int, err error) {
+	if err := m.moves.enter(ctx); err != nil {
+		return 0, 0, err
+	}
+	defer m.moves.leave()
 	var recs []record.Record
 	var which []ID
 	target, size := "", 0
@@ -116,7 +141,7 @@ func (m *Queues) redrive(ctx context.Context, l *live, r *RedriveRequest, ids []
 			last = i + 1
 			continue
 		}
-		if len(recs) > 0 && (to != target || size > buryBytes) {
+		if len(recs) > 0 && (to != target || size+sizeOf(&rec) > buryBytes) {
 			break
 		}
 		target, last = to, i+1
@@ -167,7 +192,7 @@ func (m *Queues) claim(ctx context.Context, topic record.ID, queue string, targe
 	if l.ref().ID != topic {
 		return nil, state.ErrUnknownTopic
 	}
-	ch, kept := newChange(ids[0].Partition), recs[:0]
+	ch, kept := NewChange(ids[0].Partition), recs[:0]
 	for i, id := range ids {
 		m.b.ReadQueue(topic, id.Partition, func(q *state.Queue, p *state.Partition) {
 			l.core.Extended(id.Partition, p.Next)
@@ -179,18 +204,20 @@ func (m *Queues) claim(ctx context.Context, topic record.ID, queue string, targe
 	if len(kept) == 0 {
 		return nil, nil
 	}
-	m.carry(ctx, l, ch, target, kept)
+	m.carry(ctx, l, ch, func(ctx context.Context, u *broker.QueueUpdate) error {
+		return m.append(ctx, u, target, min(u.Partition, uint32(target.Partitions-1)), kept)
+	})
 	return ch, nil
 }
 
-// carry appends the messages of a change to a target. What becomes of them is noted also if the client does not
-// wait for it.
-func (m *Queues) carry(ctx context.Context, l *live, ch *Change, target *broker.TopicRef, recs []record.Record) {
+// carry stores a change that is not the open one. What becomes of it is noted also if the client does not wait
+// for it.
+func (m *Queues) carry(ctx context.Context, l *live, ch *Change, store func(context.Context, *broker.QueueUpdate) error) {
 	c, u := l.core, m.update(l, ch.Partition)
 	u.Change = c.Take(ch)
 	l.pending++
 	m.busy.Go(func() {
-		err := m.append(context.WithoutCancel(ctx), u, target, min(u.Partition, uint32(target.Partitions-1)), recs)
+		err := store(context.WithoutCancel(ctx), u)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		c.Done(ch, m.now(), err)

@@ -31,7 +31,8 @@ type item struct {
 // triesMax bounds the tries of a change, which have reasons: all changes of a slot are read at once.
 const triesMax = 1000
 
-func newChange(partition uint32) *Change {
+// NewChange returns an empty change, for Claim.
+func NewChange(partition uint32) *Change {
 	return &Change{Partition: partition, Stored: make(chan struct{})}
 }
 
@@ -84,7 +85,7 @@ func joined(runs []state.QueueRun) []state.QueueRun {
 func (c *Core) change(p uint32) *Change {
 	a := &c.parts[p]
 	if a.open == nil {
-		a.open = newChange(p)
+		a.open = NewChange(p)
 	}
 	return a.open
 }
@@ -107,7 +108,7 @@ func (c *Core) Riders(p uint32) *state.QueueChange {
 	if len(a.rides) == 0 {
 		return nil
 	}
-	ch := newChange(p)
+	ch := NewChange(p)
 	for _, m := range a.rides {
 		if m.rides = false; m.step == leased && !m.stored && a.known[m.Offset] == m {
 			m.stored = true
@@ -129,7 +130,7 @@ func (m *message) asLeased() state.QueueRun {
 // Leases returns all leases of a partition that workers have not settled, also those that are over; nil: none.
 // No change may be on its way. The slot with some of the Riders may have been refused.
 func (c *Core) Leases(p uint32) *state.QueueChange {
-	ch := newChange(p)
+	ch := NewChange(p)
 	for _, m := range c.parts[p].known { //tidy:unordered a record is in order
 		if m.deliveries > 0 && !m.settled {
 			ch.add(m, m.asLeased())
@@ -221,11 +222,11 @@ type Verdict struct {
 	Do     Do
 	Delay  int64 // µs; negative: by backoff
 	Reason string
+	Full   error // why the message cannot wait for another try; it still can get a dead letter
 }
 
 // Settle applies the verdict of a worker. q is the committed state of the message's partition. It returns
-// the change that must be stored
-// before the answer; nil: at once. Errors: ErrStale, ErrNoDeadLetter.
+// the change that must be stored before the answer; nil: at once. Errors: ErrStale, ErrNoDeadLetter, v.Full.
 func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queue) (*Change, error) {
 	c.Tick(now)
 	if int(r.Partition) >= len(c.parts) {
@@ -251,6 +252,8 @@ func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queu
 		return c.extend(m, now, v.Delay), nil
 	case v.Do == Kill && !c.buries():
 		return nil, ErrNoDeadLetter
+	case v.Do == Retry && v.Full != nil && !c.exhausted(m):
+		return nil, v.Full
 	}
 	if m.timer = 0; m.step == leased {
 		c.count(m, -1)
@@ -258,7 +261,7 @@ func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queu
 	m.by = by
 	switch {
 	case v.Do == Kill, v.Do == Retry && c.exhausted(m):
-		ch := newChange(r.Partition)
+		ch := NewChange(r.Partition)
 		c.die(m, v.Reason, by, ch)
 		return ch, nil
 	case v.Do == Retry:
@@ -336,20 +339,8 @@ func (c *Core) extend(m *message, now, delay int64) *Change {
 	return ch
 }
 
-// Cancel ends a message that no worker has. Errors: ErrLeased, ErrUnknownMessage.
-func (c *Core) Cancel(now int64, id ID, q *state.Queue) (*Change, error) {
-	if int(id.Partition) >= len(c.parts) {
-		return nil, ErrUnknownMessage
-	}
-	ch := c.change(id.Partition)
-	err := c.Claim(now, id, q, ch)
-	if ch.Len() == 0 {
-		c.parts[id.Partition].open = nil
-	}
-	return ch, err
-}
-
-// Claim is Cancel with a change of the caller, who stores it.
+// Claim ends a message that no worker has with a change of the caller, who stores it. Errors: ErrLeased,
+// ErrUnknownMessage, ErrUnread.
 func (c *Core) Claim(now int64, id ID, q *state.Queue, ch *Change) error {
 	c.Tick(now)
 	if int(id.Partition) >= len(c.parts) || id.Offset < 0 || id.Offset >= c.parts[id.Partition].next {

@@ -50,7 +50,7 @@ func (m *Queues) Settle(ctx context.Context, queue, by string, list []Settlement
 			continue
 		}
 		ch, err := m.settle(ctx, queue, by, &list[i])
-		if errors.Is(err, state.ErrUnknownTopic) || errors.Is(err, ErrNotQueue) || errors.Is(err, state.ErrNotLeader) {
+		if i == 0 && (errors.Is(err, state.ErrUnknownTopic) || errors.Is(err, ErrNotQueue) || errors.Is(err, state.ErrNotLeader)) {
 			return nil, err
 		}
 		changes[i], results[i] = ch, err
@@ -115,6 +115,9 @@ func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlemen
 		return nil, r, nil, err
 	}
 	v := Verdict{Do: s.Do, Delay: -1, Reason: s.Reason}
+	if s.Do == Retry {
+		v.Full = m.full()
+	}
 	switch {
 	case s.Delay != nil:
 		v.Delay = micros(*s.Delay)

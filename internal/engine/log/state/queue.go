@@ -92,6 +92,15 @@ func (q *Queue) Of(offset int64) QueueRun {
 	return q.Runs.At(offset)
 }
 
+// Snapshot returns a copy that stays as it is. It shares packed runs, so it takes about a byte for each.
+func (q *Queue) Snapshot() *Queue {
+	n := *q
+	n.Runs.chunks = slices.Clone(q.Runs.chunks)
+	n.Marks, n.Tries, n.Schedules = slices.Clone(q.Marks), slices.Clone(q.Tries), slices.Clone(q.Schedules)
+	n.Sent = slices.Clip(q.Sent) // only appended to, and cut
+	return &n
+}
+
 // Left yields the messages in [from, to) that are not done, in order: those with one state at a time, State 0
 // if they are untouched.
 func (q *Queue) Left(from, to int64) iter.Seq[QueueRun] {
@@ -168,13 +177,9 @@ func (p *Partition) queueForWrite(gen uint64) *Queue {
 	if p.queue != nil && p.queue.gen == gen {
 		return p.queue
 	}
-	n := *p.QueueOf()
-	n.gen = gen
-	n.Runs.chunks = slices.Clone(n.Runs.chunks)
-	n.Marks, n.Tries, n.Schedules = slices.Clone(n.Marks), slices.Clone(n.Tries), slices.Clone(n.Schedules)
-	n.Sent = slices.Clip(n.Sent) // only appended to, and cut
-	p.queue = &n
-	return &n
+	p.queue = p.QueueOf().Snapshot()
+	p.queue.gen = gen
+	return p.queue
 }
 
 func (q *Queue) apply(c *QueueChange, time int64) {
