@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/cost"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/engine/stats"
 	"github.com/sebbroker/seb/internal/operate/config"
 	"github.com/sebbroker/seb/internal/operate/node"
@@ -101,6 +102,8 @@ var (
 	ErrTopicExists      = state.ErrTopicExists
 	ErrTopicInUse       = broker.ErrTopicInUse    // triggers use the topic
 	ErrInternalTopic    = broker.ErrInternalTopic // only Seb writes to the topic
+	ErrNotAQueue        = queue.ErrNotQueue       // the topic is no queue
+	ErrQueueFull        = broker.ErrQueueFull     // retry later
 	ErrOffsetMismatch   = state.ErrOffsetMismatch
 	ErrBelowStart       = broker.ErrBelowStart // the records were removed
 	ErrUnknownGroup     = state.ErrUnknownGroup

@@ -215,8 +215,14 @@ func bytesOf(text, encoded *string) ([]byte, error) {
 }
 
 func keyRecordOf(r *api.PartitionRecord) (KeyRecord, error) {
-	out := KeyRecord{Partition: r.Partition, Record: record.Record{Offset: r.Offset, Timestamp: r.Timestamp}}
-	var err, fault error
+	out, err := contentOf(&r.Record)
+	out.Offset, out.Timestamp = r.Offset, r.Timestamp
+	return KeyRecord{Partition: r.Partition, Record: out}, err
+}
+
+// contentOf decodes the key, the value and the headers of a record.
+func contentOf(r *api.Record) (out record.Record, err error) {
+	var fault error
 	out.Key, err = bytesOf(r.Key, r.KeyBase64)
 	out.Value, fault = bytesOf(r.Value, r.ValueBase64)
 	err = errors.Join(err, fault)
