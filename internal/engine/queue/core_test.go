@@ -422,3 +422,14 @@ func TestNoRoomForRetries(t *testing.T) {
 	must.NoError(t, b.settle(g[0], Verdict{Do: Retry, Full: full}))
 	must.Equal(t, b.DyingCount(), 1)
 }
+
+// TestRecordsAreCopied: a message does not change with the buffer from which it was read.
+func TestRecordsAreCopied(t *testing.T) {
+	batch, _ := must.Get2(record.Append(nil, []record.Record{{Key: []byte("key"), Value: []byte("value"), Headers: []record.Header{{Key: "name", Value: []byte("text")}}}}, record.EncodeOptions{}))(t)
+	var r record.Reader
+	r.Reset(batch, 0)
+	must.Equal(t, r.Next(), true)
+	m := cloned(r.Record())
+	clear(batch)
+	must.Equal(t, fmt.Sprintf("%s %s %s %s", m.Key, m.Value, m.Headers[0].Key, m.Headers[0].Value), "key value name text")
+}

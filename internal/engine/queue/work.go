@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/base/wake"
@@ -367,7 +368,8 @@ func cloned(r *record.Record) record.Record {
 	out := *r
 	out.Key, out.Value, out.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
 	for i := range out.Headers {
-		out.Headers[i].Value = slices.Clone(out.Headers[i].Value)
+		h := &out.Headers[i]
+		h.Key, h.Value = strings.Clone(h.Key), slices.Clone(h.Value) // the key, too, is in the batch's buffer
 	}
 	return out
 }
