@@ -254,7 +254,7 @@ func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Optio
 	log := o.Logger
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return delivery.Open(ctx, delivery.Options{
-		Engine: n.Triggers(), Log: n.EventLog(), Lost: n.Done(),
+		Engine: n.Triggers(), Log: n.EventLog(), Queues: n.Queues(), Lost: n.Done(),
 		Webhooks: webhook.Options{Policy: targets, Bytes: delivery.BytesWithin(n.Budget().Limit())}, Logger: log,
 	})
 }

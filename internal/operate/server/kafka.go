@@ -170,7 +170,7 @@ func (s *Server) deliver(set *metrics.Set) {
 	s.node.WhileLeading(func(ctx context.Context) {
 		lost := make(chan struct{})
 		d, err := delivery.Open(ctx, delivery.Options{
-			Engine: s.node.Triggers(), Log: s.node.EventLog(), Lost: lost,
+			Engine: s.node.Triggers(), Log: s.node.EventLog(), Queues: s.node.Queues(), Lost: lost,
 			Webhooks: webhook.Options{Policy: s.targets, Bytes: delivery.BytesWithin(int64(s.cfg.MemoryLimit))},
 			Logger:   s.log, Metrics: set,
 		})

@@ -128,6 +128,9 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 				return err
 			}
 		}
+		if err := c.mayDeliver(d.Deliver); err != nil {
+			return err
+		}
 		put, err := e.Put(ctx, d, is)
 		if err != nil {
 			return err
@@ -182,6 +185,32 @@ func (c *triggerCall) mayFollow(topic string) error {
 	}
 	if _, known := c.b.TopicNamed(topic); !known {
 		return c.by.may(access.Create, access.Topic, topic)
+	}
+	return nil
+}
+
+// mayDeliver returns why a client must not let a trigger deliver, or nil. Messages to a queue are sent with
+// the rights of the broker, so that the client needs the right to send them. The queue must exist, so that
+// brokers which do not know queues cannot follow the trigger.
+func (c *triggerCall) mayDeliver(text json.RawMessage) error {
+	if len(text) == 0 {
+		return nil
+	}
+	d, err := webhook.ParseOpened(text)
+	if err != nil || d.Queue == "" {
+		return err
+	}
+	if err := c.by.may(access.Write, access.Topic, d.Queue); err != nil {
+		return err
+	}
+	r, known := c.b.TopicNamed(d.Queue)
+	switch {
+	case !known:
+		return deliveryError{fmt.Errorf("queue: there is no queue %q", d.Queue)}
+	case r.Settings[state.QueueSetting] == "":
+		return deliveryError{fmt.Errorf("queue: topic %q is no queue", d.Queue)}
+	case d.Delay != "" && state.Resolve(r.Settings).Queue.KeyMode == state.KeyOrder:
+		return deliveryError{fmt.Errorf("delay: queue %q keeps the order of keys, so only its setting delay delays messages", d.Queue)}
 	}
 	return nil
 }
@@ -382,7 +411,7 @@ func (t *Triggers) Check(c *triggerCall) (*api.TriggerCheck, error) {
 	}
 	mine := c.by.Allow(access.Write, access.Trigger, d.ID)
 	if mine && s.KeepDeliver {
-		_, err := t.keptDelivery(c.r.Context(), c, c.Engine, &d)
+		d.Deliver, err = t.keptDelivery(c.r.Context(), c, c.Engine, &d)
 		faults = append(faults, err)
 	}
 	faults = append(faults, c.storable(&d, is, mine)...)
@@ -416,6 +445,11 @@ func (c *triggerCall) storable(d *rule.Definition, is rules.Condition, mine bool
 	} else if rule.CheckID(d.ID) == nil && !mine {
 		bad("id", forbidden(access.Write, access.Trigger, d.ID))
 	}
+	if err := c.mayDeliver(d.Deliver); errors.As(err, new(deliveryError)) {
+		faults = append(faults, err)
+	} else if err != nil {
+		bad("deliver", err)
+	}
 	if state.CheckTopicName(d.Topic) != nil { // reported before
 		return faults
 	}
@@ -428,7 +462,7 @@ func (c *triggerCall) storable(d *rule.Definition, is rules.Condition, mine bool
 }
 
 // deliverMembers are the fields of a delivery in its errors.
-var deliverMembers = []string{"url", "headers", "secrets", "template", "content_type", "topic", "quiet hours", "frequency cap", "retries", "concurrency", "backoff"}
+var deliverMembers = []string{"url", "headers", "secrets", "template", "content_type", "topic", "queue", "delay", "quiet hours", "frequency cap", "retries", "concurrency", "backoff"}
 
 // addFaults adds the faults of a text: of each member of a section that a line begins with. The other
 // lines continue the fault before them.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/base/sampled"
 	"github.com/sebbroker/seb/internal/engine/base/wake"
+	jobs "github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
 	"github.com/sebbroker/seb/internal/triggers/rules"
 )
@@ -23,6 +24,7 @@ import (
 type Options struct {
 	Engine *rules.Engine
 	Log    rules.Log
+	Queues *jobs.Queues // nil: messages to queues wait
 	// Lost is closed when this broker leads no more. The Dispatcher then stops at once.
 	Lost <-chan struct{}
 	// Webhooks configures the Sender.

@@ -1,5 +1,5 @@
 // Package delivery delivers the firings of triggers. It asks the engine for due firings, posts them
-// to webhooks or appends them to topics, and reports the outcome of each attempt. The engine keeps
+// to webhooks or appends them to topics or queues, and reports the outcome of each attempt. The engine keeps
 // the queue in the log, so all state here can be lost.
 //
 //	engine.Due ──► dispatch.go  the loop: triggers in turn, round-robin
@@ -10,7 +10,7 @@
 //	                   │
 //	               attempt.go   one delivery: events, rules, attempt ──► engine.Report
 //	                   │
-//	               send.go      webhook or topic
+//	               send.go      webhook, topic or queue
 //
 // The limits per trigger keep one receiver from delaying the deliveries of other triggers. Messages of
 // an entity are sent one after the other.

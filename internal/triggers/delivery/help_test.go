@@ -67,7 +67,7 @@ func (w *fixture) deliver() {
 	hooks := w.hooks
 	hooks.Policy, hooks.Timeout, hooks.HeaderTimeout = policy, 5*time.Minute, 5*time.Minute
 	w.disp = must.Get(delivery.Open(w.t.Context(), delivery.Options{
-		Engine: w.node.Triggers(), Log: w.node.EventLog(), Lost: w.node.Done(), Metrics: w.set, Webhooks: hooks,
+		Engine: w.node.Triggers(), Log: w.node.EventLog(), Queues: w.node.Queues(), Lost: w.node.Done(), Metrics: w.set, Webhooks: hooks,
 	}))(w.t)
 }
 

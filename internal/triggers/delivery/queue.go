@@ -37,7 +37,7 @@ type queue struct {
 	backoffUntil time.Time            // backing off until then after an error
 }
 
-// plan is the destination of a trigger's messages: a webhook, a topic or neither.
+// plan is the destination of a trigger's messages: a webhook, a topic, a queue or none.
 type plan struct {
 	*webhook.Plan
 	given    json.RawMessage // deliver section of the definition

@@ -3,10 +3,12 @@ package delivery
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	jobs "github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/triggers/delivery/template"
 	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
 	"github.com/sebbroker/seb/internal/triggers/rules"
@@ -24,7 +26,7 @@ type sendable struct {
 // errFull, errNotPending, a *notBeforeError, those of the log.
 func (d *Dispatcher) prepare(ctx context.Context, p *plan, x *rules.Firing) (s sendable, err error) {
 	defer d.releaseBuilder()
-	if p.Target == nil && p.Topic == "" {
+	if p.Target == nil && p.Topic == "" && p.Queue == nil {
 		return sendable{nowhere, func() {}}, d.checkPending(ctx, x)
 	}
 	if err := d.checkCap(ctx, p, x); err != nil {
@@ -34,9 +36,12 @@ func (d *Dispatcher) prepare(ctx context.Context, p *plan, x *rules.Firing) (s s
 	if err != nil {
 		return s, err
 	}
-	if p.Topic != "" {
+	switch {
+	case p.Queue != nil:
+		s = sendable{d.toQueue(p.Queue, m, lastAttempt(x).Delivered), func() {}}
+	case p.Topic != "":
 		s = sendable{d.toTopic(p.Topic, m), func() {}}
-	} else {
+	default:
 		slot := d.sender.Reserve(p.Target, m)
 		if slot == nil {
 			return s, errFull
@@ -62,23 +67,58 @@ const idHeader = "webhook-id"
 // toTopic appends a message to a topic, which is created if necessary.
 func (d *Dispatcher) toTopic(topic string, m *template.Message) func(context.Context) webhook.Outcome {
 	value, err := template.Default(m)
-	return func(ctx context.Context) webhook.Outcome {
-		if err != nil {
-			return webhook.Outcome{Kind: webhook.Permanent, Reason: "body: " + err.Error()}
-		}
-		start := time.Now()
-		o := webhook.Outcome{Kind: webhook.Delivered}
-		err := d.append(ctx, topic, record.Record{
+	return stored("topic "+topic, err, func(ctx context.Context) (string, error) {
+		return "", d.append(ctx, topic, record.Record{
 			Key: []byte(m.Entity), Value: value, Timestamp: m.At.UnixMilli(),
 			Headers: []record.Header{{Key: idHeader, Value: []byte(m.MessageID())}},
 		})
+	})
+}
+
+// toQueue sends a message to a queue, which stores it once, also if it is sent again because the outcome was
+// lost. delivered is when the fired message was delivered before, in ms: to resend it makes a new message.
+func (d *Dispatcher) toQueue(to *webhook.Queue, m *template.Message, delivered int64) func(context.Context) webhook.Outcome {
+	value, err := to.Body(m)
+	x := jobs.Message{
+		Key: []byte(m.Entity), Value: value, Delay: to.Delay, Dedup: m.MessageID(),
+		Headers: []record.Header{{Key: idHeader, Value: []byte(m.MessageID())}},
+	}
+	if delivered != 0 {
+		x.Dedup += "-" + strconv.FormatInt(delivered, 10)
+	}
+	return stored("queue "+to.Name, err, func(ctx context.Context) (string, error) {
+		if d.opt.Queues == nil {
+			return "", errors.New("this broker has no queues")
+		}
+		sent, err := d.opt.Queues.Send(ctx, to.Name, []jobs.Message{x})
+		if err == nil {
+			err = sent[0].Err
+		}
+		if err != nil {
+			return "", err
+		}
+		return "message " + sent[0].ID.String(), nil
+	})
+}
+
+// stored returns an attempt that stores a message in the log. bodyErr is why it has no body.
+func stored(where string, bodyErr error, store func(context.Context) (reason string, err error)) func(context.Context) webhook.Outcome {
+	return func(ctx context.Context) webhook.Outcome {
+		if bodyErr != nil {
+			return webhook.Outcome{Kind: webhook.Permanent, Reason: "body: " + bodyErr.Error()}
+		}
+		start := time.Now()
+		o := webhook.Outcome{Kind: webhook.Delivered}
+		reason, err := store(ctx)
 		switch {
 		case ctx.Err() != nil:
 			o = webhook.Outcome{Kind: webhook.Stopped}
 		case errors.Is(err, broker.ErrTooLarge), errors.Is(err, state.ErrInvalid):
-			o = webhook.Outcome{Kind: webhook.Permanent, Reason: "topic " + topic + ": " + err.Error()}
+			o = webhook.Outcome{Kind: webhook.Permanent, Reason: where + ": " + err.Error()}
 		case err != nil:
-			o = webhook.Outcome{Kind: webhook.Retry, Reason: "topic " + topic + ": " + err.Error()}
+			o = webhook.Outcome{Kind: webhook.Retry, Reason: where + ": " + err.Error()}
+		default:
+			o.Reason = reason
 		}
 		o.Took = time.Since(start)
 		return o

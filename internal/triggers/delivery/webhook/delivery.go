@@ -30,12 +30,16 @@ const (
 	ConcurrencyMax   = 1000
 )
 
-// Delivery is the deliver section of a trigger, in JSON: a webhook or a topic, and rules. Its
+// Delivery is the deliver section of a trigger, in JSON: a webhook, a topic or a queue, and rules. Its
 // encoding masks secrets and header values, so it can be shown but not parsed again.
 type Delivery struct {
 	Config
 	// Topic receives the messages instead of a webhook; Config is then empty.
-	Topic        string     `json:"topic,omitempty"`
+	Topic string `json:"topic,omitempty"`
+	// Queue receives the messages instead; Config then has at most a template. Delay is the time, such as
+	// 5m or 1d, until a worker gets a message.
+	Queue        string     `json:"queue,omitempty"`
+	Delay        string     `json:"delay,omitempty"`
 	QuietHours   *Hours     `json:"quiet_hours,omitempty"`
 	FrequencyCap *Frequency `json:"frequency_cap,omitempty"`
 	// Retries are the delays between attempts, such as "5s", "30m" or "1d". nil means those of
@@ -63,12 +67,20 @@ type Frequency struct {
 
 // Plan is a validated Delivery. It may be used concurrently.
 type Plan struct {
-	Target  *Target // nil with a Topic
+	Target  *Target // nil with a Topic or a Queue
 	Topic   string
+	Queue   *Queue
 	Rules   Rules
 	Backoff Backoff
 	// Concurrency is the number of messages in flight; 0 adapts it to the receiver.
 	Concurrency int
+}
+
+// Queue is a queue that receives messages.
+type Queue struct {
+	body
+	Name  string
+	Delay time.Duration
 }
 
 // errSealed: the values are in the form of the bucket, which only the broker makes.
@@ -169,9 +181,15 @@ func (d Delivery) Plan(p Policy, events []string) (*Plan, error) {
 		}
 	}
 	var err error
-	if plan.Topic = d.Topic; d.Topic != "" {
+	plan.Topic = d.Topic
+	switch {
+	case d.Queue != "":
+		plan.Queue, err = d.queue(events)
+	case d.Delay != "":
+		fault(errors.New("delay: requires a queue"))
+	case d.Topic != "":
 		err = d.checkTopic()
-	} else {
+	default:
 		if len(d.secretFaults) > 0 && len(d.Secrets) == 0 { // their faults are reported below
 			d.Secrets = []webhook.Secret{webhook.NewSecret()}
 		}
@@ -249,14 +267,47 @@ func QuietOf(text []byte) QuietHours {
 
 // checkTopic validates a delivery to a topic.
 func (d Delivery) checkTopic() error {
-	if d.URL != "" || len(d.Headers)+len(d.Secrets)+len(d.secretFaults) > 0 || d.Template != "" || d.ContentType != "" {
+	if d.isHook() || d.Template != "" || d.ContentType != "" {
 		return errors.New("topic: excludes url, headers, secrets, template and content_type")
 	}
-	if err := state.CheckTopicName(d.Topic); err != nil {
-		return fmt.Errorf("topic: %w", err)
+	return checkName("topic", d.Topic)
+}
+
+// queue validates a delivery to a queue. Only a broker knows whether the queue exists.
+func (d Delivery) queue(events []string) (*Queue, error) {
+	q := &Queue{Name: d.Queue}
+	var faults []error
+	if d.isHook() || d.Topic != "" {
+		faults = append(faults, errors.New("queue: excludes topic, url, headers and secrets"))
 	}
-	if d.Topic == "triggers" || d.Topic == "firings" { // topics of the engine
-		return fmt.Errorf("topic: %s is reserved for the trigger engine", d.Topic)
+	faults = append(faults, checkName("queue", d.Queue))
+	if d.Delay != "" {
+		var err error
+		if q.Delay, err = state.Span(d.Delay); err != nil {
+			faults = append(faults, fmt.Errorf("delay: %w", err))
+		} else if q.Delay > state.QueueDelayMax {
+			faults = append(faults, fmt.Errorf("delay: %.32q is more than 365d", d.Delay))
+		}
+	}
+	q.body = d.body(events, func(field string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", field, err))
+		}
+	})
+	return q, errors.Join(faults...)
+}
+
+// isHook reports whether the delivery has what only webhooks have.
+func (d Delivery) isHook() bool {
+	return d.URL != "" || len(d.Headers)+len(d.Secrets)+len(d.secretFaults) > 0
+}
+
+func checkName(field, name string) error {
+	if err := state.CheckTopicName(name); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	if name == "triggers" || name == "firings" { // topics of the engine
+		return fmt.Errorf("%s: %s is reserved for the trigger engine", field, name)
 	}
 	return nil
 }

@@ -44,9 +44,14 @@ type Config struct {
 
 // Target is a validated Config. It may be used concurrently.
 type Target struct {
-	url         string
-	header      http.Header // of every request, without the signature
-	secrets     []webhook.Secret
+	body
+	url     string
+	header  http.Header // of every request, without the signature
+	secrets []webhook.Secret
+}
+
+// body makes the bodies of messages.
+type body struct {
 	template    *template.Template // nil: the default body
 	contentType string
 }
@@ -55,7 +60,7 @@ type Target struct {
 // are the event names of the trigger's expression, which a template may use in .Witness. nil skips
 // that check, for a trigger that was validated when it was created.
 func Parse(c Config, p Policy, events []string) (*Target, error) {
-	t := &Target{contentType: template.TypeJSON}
+	t := &Target{}
 	var faults []error
 	fault := func(field string, err error) {
 		if err != nil {
@@ -71,18 +76,7 @@ func Parse(c Config, p Policy, events []string) (*Target, error) {
 	if n := len(c.Secrets); n < 1 || n > webhook.SecretsMax || slices.ContainsFunc(c.Secrets, webhook.Secret.IsZero) {
 		fault("secrets", fmt.Errorf("want 1 to %d, none of them empty, got %d", webhook.SecretsMax, n))
 	}
-	if c.Template == "" {
-		if c.ContentType != "" {
-			fault("content_type", errors.New("requires a template: the default body is "+template.TypeJSON))
-		}
-	} else {
-		if c.ContentType != "" {
-			t.contentType, err = checkContentType(c.ContentType)
-			fault("content_type", err)
-		}
-		t.template, err = template.ParseTemplate(c.Template, t.contentType, events)
-		fault("template", err)
-	}
+	t.body = c.body(events, fault)
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
@@ -90,10 +84,29 @@ func Parse(c Config, p Policy, events []string) (*Target, error) {
 	return t, nil
 }
 
+// body validates the template, and reports the faults of fields.
+func (c *Config) body(events []string, fault func(field string, err error)) (b body) {
+	b.contentType = template.TypeJSON
+	if c.Template == "" {
+		if c.ContentType != "" {
+			fault("content_type", errors.New("requires a template: the default body is "+template.TypeJSON))
+		}
+		return b
+	}
+	var err error
+	if c.ContentType != "" {
+		b.contentType, err = checkContentType(c.ContentType)
+		fault("content_type", err)
+	}
+	b.template, err = template.ParseTemplate(c.Template, b.contentType, events)
+	fault("template", err)
+	return b
+}
+
 // Body builds the body of a message. An error is permanent: the result depends only on the message.
-func (t *Target) Body(m *template.Message) ([]byte, error) {
-	if t.template != nil {
-		return t.template.Execute(m)
+func (b *body) Body(m *template.Message) ([]byte, error) {
+	if b.template != nil {
+		return b.template.Execute(m)
 	}
 	return template.Default(m)
 }
