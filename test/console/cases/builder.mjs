@@ -311,6 +311,15 @@ async function versions(t) {
   await dialog(t).getByRole("button", { name: "Save" }).click();
   await page.getByText("Stored: version 2.").waitFor();
   t.equal((await get(t, "/triggers/b-version")).deliver, { topic: "b-mails" }, "the delivery");
+  await t.api("PUT", "/queues/b-jobs", {});
+  await page.getByLabel("Send to").selectOption("queue");
+  await page.getByLabel("Queue", { exact: true }).fill("b-jobs");
+  await page.getByLabel("Delay").fill("5m");
+  await page.getByLabel("Template of the message").fill("Hello {{.Entity}}");
+  await button(t, "Save").click();
+  await dialog(t).getByRole("button", { name: "Save" }).click();
+  await page.getByText("Stored: version 2.").waitFor();
+  t.equal((await get(t, "/triggers/b-version")).deliver, { template: "Hello {{.Entity}}", queue: "b-jobs", delay: "5m" }, "the delivery to a queue");
 }
 
 /** delivery: each member has a field, and what has none stays as JSON. */

@@ -39,7 +39,7 @@ function Definition({ of: t }: { of: Trigger }) {
       ["Fires", named(fires, t.fire).toLowerCase() + (t.cooldown ? `, at most once in ${t.cooldown}` : "")],
       ["Older events", named(backfills, t.backfill) + (t.fire === "once" && !t.carry_fired ? "; firings of earlier versions do not count" : "")],
       t.on_retract && ["No longer true", "a second message is sent"],
-      ["Delivery", <>{!d ? "none: firings are only listed" : d.topic ? <>to the topic <a href={to("topics", d.topic)}>{d.topic}</a></> : <>to <bdi>{d.url}</bdi></>}
+      ["Delivery", <>{!d ? "none: firings are only listed" : d.topic ? <>to the topic <a href={to("topics", d.topic)}>{d.topic}</a></> : d.queue ? <>to the queue <a href={to("topics", d.queue)}>{d.queue}</a></> : <>to <bdi>{d.url}</bdi></>}
         {d && <details><summary>All settings of the delivery</summary><Json value={d} label="Delivery" /></details>}</>],
       ["Version", <>{t.version}, of <When t={t.version_at} />{t.version > 1 && <>; the first of <When t={t.created_at} /></>}</>],
     ]} />

@@ -1,7 +1,7 @@
 // Triggers and firings, as the API describes them.
 
 /** Delivery is where firings go. Its secrets and the values of its headers are masked. */
-export interface Delivery { url?: string; topic?: string; secrets?: string[]; headers?: Record<string, string>; [more: string]: unknown }
+export interface Delivery { url?: string; topic?: string; queue?: string; delay?: string; secrets?: string[]; headers?: Record<string, string>; [more: string]: unknown }
 
 /** Spec is the body of PUT /triggers/{id}. */
 export interface Spec {

@@ -40,13 +40,13 @@ export function useFaults(id: string, s: Settings, expr: string | undefined, fre
 }
 
 const labels: Record<string, string> = {
-  id: "ID", expr: "Expression", topic: "Topic of the events", cooldown: "Cooldown", keep_deliver: "Send to", deliver: "More settings, as JSON", "deliver.url": "URL", "deliver.topic": "Topic of the messages",
+  id: "ID", expr: "Expression", topic: "Topic of the events", cooldown: "Cooldown", keep_deliver: "Send to", deliver: "More settings, as JSON", "deliver.url": "URL", "deliver.topic": "Topic of the messages", "deliver.queue": "Queue", "deliver.delay": "Delay",
   "deliver.secrets": "Secrets", "deliver.template": "Template of the message", "deliver.headers": "Headers", "deliver.content_type": "Content type", "deliver.retries": "Waits between attempts", "deliver.concurrency": "Messages in flight",
   "deliver.frequency_cap": "Messages", "deliver.frequency_cap.per": "In", "deliver.quiet_hours": "Quiet hours", "deliver.quiet_hours.from": "Quiet hours, from", "deliver.quiet_hours.to": "Quiet hours, until", "deliver.quiet_hours.zone": "Time zone",
 };
 
 /** reasonsOf lists faults with the names of their fields, for the button that waits for them. */
 export function reasonsOf(faults: Faults, s: Settings): { field: string; label: string; text: string }[] {
-  const t: Target = s.target, required: Record<string, string> = { id: s.id, "deliver.url": t.url, "deliver.topic": t.to, "deliver.secrets": t.secrets };
+  const t: Target = s.target, required: Record<string, string> = { id: s.id, "deliver.url": t.url, "deliver.topic": t.to, "deliver.queue": t.queue, "deliver.secrets": t.secrets };
   return Object.entries(faults).map(([field, detail]) => ({ field, label: labels[field] ?? field, text: required[field] === "" ? "missing" : detail }));
 }
