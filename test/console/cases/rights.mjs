@@ -8,7 +8,7 @@ export async function run(t) {
   const pages = addresses(names);
   // Of all buttons and links a viewer gets none that changes something.
   await walk(t, { id: "r-viewer", preset: "viewer" }, pages, {
-    absent: /^(create|new|change|edit|delete|remove|trim|add|reset|pause|resume|save|send|produce|deliver again|resend|erase|revoke|raise|upgrade|check the bucket|start|run)\b/i,
+    absent: /^(create|new|change|edit|delete|remove|trim|add|reset|pause|resume|save|send|produce|deliver again|resend|erase|revoke|raise|upgrade|check the bucket|start|run|purge|cancel|move)\b/i,
   });
   await walk(t, { id: "r-operator", preset: "operator" }, pages, { absent: /^(create a token|revoke|raise|upgrade)\b/i });
   await walk(t, { id: "r-reader", read: [names.topic] }, pages.filter(p => p.startsWith(`#/topics/${names.topic}`) || /^#\/(overview|topics|access)$/.test(p)), { absent: /^(create|delete|trim|reset|send|produce)\b/i });
@@ -17,19 +17,23 @@ export async function run(t) {
 
 /** seed makes one of everything, and returns the names. */
 async function seed(t) {
-  const stamp = Date.now(), topic = `rights${stamp}`, group = `g${stamp}`, trigger = `t${stamp}`, entity = `u${stamp}`;
+  const stamp = Date.now(), topic = `rights${stamp}`, group = `g${stamp}`, trigger = `t${stamp}`, entity = `u${stamp}`, queue = `q${stamp}`;
   await t.api("PUT", `/topic?topic-name=${topic}`, { settings: { "key-index": true } });
   t.equal((await t.api("POST", `/records?topic-name=${topic}`, `{"key":"k","value":"v"}`, { "Content-Type": "application/x-ndjson" })).status, 201, "a record");
   t.equal((await t.api("PUT", `/offsets?group=${group}&topic-name=${topic}&partition=0`, { offset: 0 })).status, 200, "a group");
   t.equal((await t.api("PUT", `/triggers/${trigger}`, { expr: `hit${stamp}` })).status, 201, "a trigger");
   await t.api("POST", "/event", { event: `hit${stamp}`, entity_id: entity });
+  t.equal((await t.api("PUT", `/queues/${queue}`, {})).status, 201, "a queue");
+  await t.api("POST", `/queues/${queue}/messages`, { messages: [{ value: "job" }] });
+  await t.api("PUT", `/queues/${queue}/schedules/morning`, { cron: "0 9 * * *", value: "job" });
   const firing = await t.until(async () => (await t.api("GET", `/firings?trigger=${trigger}`)).json.firings[0]?.id, "a firing");
-  return { topic, group, trigger, entity, firing };
+  return { topic, group, trigger, entity, firing, queue };
 }
 
-function addresses({ topic, group, trigger, entity, firing }) {
+function addresses({ topic, group, trigger, entity, firing, queue }) {
   return [
     "#/overview", "#/topics", ...["", "/records", "/partitions", "/settings", "/live", "/keys", "/groups", "/produce"].map(tab => `#/topics/${topic}${tab}`),
+    "#/queues", ...["", "/messages", "/messages?open=0-0", "/schedules", "/settings", "/send"].map(tab => `#/queues/${queue}${tab}`), `#/queues/${queue}.dead/redrive`,
     "#/groups", `#/groups/${group}`, "#/triggers", `#/triggers/${trigger}`, `#/triggers/${trigger}/entities/${entity}`, "#/firings", `#/firings/${firing}`,
     "#/entities", `#/entities/${entity}`, "#/dry-run", "#/evaluate", "#/latency", "#/access", "#/broker",
   ];

@@ -52,7 +52,7 @@ export function Loading({ what = "Loading" }: { what?: string }) { return <p cla
 
 /** Facts is a list of terms with their values. One that is undefined is left out. */
 export function Facts({ facts }: { facts: readonly (readonly [term: string, value: ComponentChildren] | undefined | null | false | "" | 0)[] }) {
-  return <dl class="facts">{facts.map(fact => fact && fact[1] !== undefined && <><dt>{fact[0]}</dt><dd>{fact[1]}</dd></>)}</dl>;
+  return <dl class="facts">{facts.map(fact => !!fact && fact[1] !== undefined && <><dt>{fact[0]}</dt><dd>{fact[1]}</dd></>)}</dl>;
 }
 
 /** Listed joins parts of a sentence with commas. */

@@ -6,11 +6,11 @@ import type { Topic } from "./topics";
 /** Header is a header of a record. */
 export interface Header { key: string; value?: string | null; value_base64?: string }
 
-/** Rec is a record of a partition. Bytes that are not UTF-8 are in key_base64 and value_base64. */
-export interface Rec {
-  partition: number; offset: Int; timestamp: Int; headers?: Header[];
-  key?: string | null; key_base64?: string; value?: string | null; value_base64?: string; value_bytes?: Int;
-}
+/** Content is what a record or a message has. Bytes that are not UTF-8 are in key_base64 and value_base64. */
+export interface Content { headers?: Header[]; key?: string | null; key_base64?: string; value?: string | null; value_base64?: string; value_bytes?: Int }
+
+/** Rec is a record of a partition. */
+export interface Rec extends Content { partition: number; offset: Int; timestamp: Int }
 
 /** hasKeys reports whether a topic has a key index. */
 export function hasKeys(t: Topic): boolean {

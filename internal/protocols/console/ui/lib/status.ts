@@ -17,7 +17,7 @@ export function getStatus(signal: AbortSignal): Promise<Status> { return call("G
 /** Stats is the answer to GET /stats: for each time, in Unix seconds, a value of each series or null. */
 export interface Stats { window: string; reason?: string; step_seconds: number; times: number[]; series: Record<string, { unit: string; values: (number | null)[] }> }
 
-export function getStats(window: string, signal: AbortSignal): Promise<Stats> { return call("GET", "/stats", { query: { window }, signal }); }
+export function getStats(window: string, signal: AbortSignal, path = "/stats"): Promise<Stats> { return call("GET", path, { query: { window }, signal }); }
 
 /** Group is a consumer group with its members. lag is a number of records. */
 export interface Group { group: string; lag: Int; members?: unknown[]; offsets: { committed_at: string; topic: string; partition: number; offset: Int; lag: Int }[] }

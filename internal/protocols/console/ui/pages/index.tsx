@@ -17,6 +17,7 @@ export interface PageEntry {
 export const pages: readonly PageEntry[] = [
   { path: "overview", name: "Overview", view: Overview },
   { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: later("Topics") },
+  { path: "queues", name: "Queues", needs: [["describe", "topic"]], view: later("Queues") },
   { path: "groups", name: "Groups", needs: [["describe", "group"]], view: later("Groups") },
   { path: "triggers", name: "Triggers", needs: [["read", "trigger"]], view: later("Triggers") },
   { path: "dry-run", view: later("DryRun") },

@@ -9,5 +9,6 @@ export { Evaluate } from "./evaluate";
 export { Firings } from "./firings";
 export { Groups } from "./groups";
 export { Latency } from "./latency";
+export { Queues } from "./queues";
 export { Topics } from "./topics";
 export { Triggers } from "./triggers";

@@ -36,7 +36,7 @@ export const tabs: readonly Tab[] = [
 export function Topic({ path: [name = "", part] }: { path: string[] }) {
   const info = useLoad(signal => topicOf(name, signal), [name], 5000);
   const mine = tabs.filter(t => !t.needs || may(...t.needs)), tab = mine.find(t => t.path === part) ?? mine[0]!;
-  return <Page title={name} actions={info.data && may("delete", "topic") && <DeleteTopic topic={name} />}>
+  return <Page title={name} lead={info.data?.settings.queue && <>The messages of <a href={to("queues", name)}>queue {name}</a> as records, also those that are done.</>} actions={info.data && may("delete", "topic") && <DeleteTopic topic={name} />}>
     <Tabs label="Parts of the topic" tabs={mine.map(t => [to("topics", name, t.path), t.name] as const)} here={to("topics", name, tab.path)} />
     <Failure error={info.error} />
     <tab.view topic={name} info={info} key={name + "/" + tab.path} />

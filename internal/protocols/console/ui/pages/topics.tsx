@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { bytes, count } from "../lib/format";
 import { List, useList, type Paged } from "../lib/list";
-import { Button, Copied, Page, Table, When } from "../lib/parts";
+import { Button, Chip, Copied, Page, Table, When } from "../lib/parts";
 import { to } from "../lib/route";
 import { may } from "../lib/session";
 import { lastWrite, sum, type Topic as Info } from "../lib/topics";
@@ -18,7 +18,7 @@ function All() {
   const list = useList<Paged<"topics", Info>>("/topics"), [creating, create] = useState(false);
   return <Page title="Topics" actions={may("create", "topic") && <Button kind="primary" onClick={() => create(true)}>Create a topic</Button>}>
     <div class="card"><List of={list} rows={list.data?.topics} label="Filter by name" noun="topic" none={<None />}>{rows => <Table caption="Topics" rows={rows} keyOf={t => t.name} columns={[
-      { name: "Name", wide: true, cell: t => <a href={to("topics", t.name)}>{t.name}</a> },
+      { name: "Name", wide: true, cell: t => <><a href={to("topics", t.name)}>{t.name}</a>{t.settings.queue && <> <Chip><a href={to("queues", t.name)} aria-label={`Queue ${t.name}`}>queue</a></Chip></>}</> },
       { name: "Partitions", num: true, cell: t => count(t.partitions.length) },
       { name: "Records", num: true, cell: t => count(sum(t.partitions.map(p => p.records))) },
       { name: "Size", num: true, cell: t => bytes(sum(t.partitions.map(p => p.bytes))) },

@@ -21,7 +21,7 @@ const shortest = 60;
 
 /** sinceStart leaves out the time before the broker's start, so that a young broker has readable charts. */
 function sinceStart(s: Stats): Stats {
-  const first = s.series.memory?.values.findIndex(v => v !== null) ?? 0, from = first < 0 ? 0 : Math.min(first, Math.max(0, s.times.length - shortest));
+  const first = (s.series.memory ?? s.series.ready)?.values.findIndex(v => v !== null) ?? 0, from = first < 0 ? 0 : Math.min(first, Math.max(0, s.times.length - shortest));
   if (!from) return s;
   const series = Object.fromEntries(Object.entries(s.series).map(([name, of]) => [name, { ...of, values: of.values.slice(from) }]));
   return { ...s, times: s.times.slice(from), series };
@@ -37,10 +37,10 @@ function Window({ value }: { value: string }) {
   </fieldset>;
 }
 
-/** OverTime has charts of the time span that a person chooses. */
-export function OverTime({ title, children }: { title: (window: string) => ComponentChildren; children: (s: Stats) => ComponentChildren }) {
+/** OverTime has charts of the time span that a person chooses, of the broker's figures or those of another path. */
+export function OverTime({ title, path, children }: { title: (window: string) => ComponentChildren; path?: string; children: (s: Stats) => ComponentChildren }) {
   const asked = route.value.query.window ?? "1h", window = windows.some(([w]) => w === asked) ? asked : "1h";
-  const stats = useLoad(async signal => sinceStart(await getStats(window, signal)), [window], window === "1h" ? 10_000 : 60_000);
+  const stats = useLoad(async signal => sinceStart(await getStats(window, signal, path)), [window, path], window === "1h" ? 10_000 : 60_000);
   return <>
     <div class="title"><h2>{title(window)}</h2><Window value={window} /></div>
     <Got of={stats} what="Loading the charts">{s => s.reason ? <Note>There are no charts: {s.reason}.</Note> : <div class="grid">{children(s)}</div>}</Got>

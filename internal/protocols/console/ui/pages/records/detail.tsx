@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { announce, Button, CopyButton, Facts, Failure, Loading, Note, When } from "../../lib/parts";
 import { bytes, count } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
-import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Rec } from "../../lib/records";
+import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Content, type Rec } from "../../lib/records";
 import { choose, route, to } from "../../lib/route";
 import { may } from "../../lib/session";
 import { jsonOf, ofBytes, ofText, ValueView, type Value } from "../../lib/value";
@@ -48,7 +48,8 @@ export function Detail({ topic, at, keys, hidden, onClose }: { topic: string; at
   </section>;
 }
 
-function valueOf(r: Rec): Value | undefined {
+/** valueOf is the value of a record or a message; undefined: none. */
+export function valueOf(r: Content): Value | undefined {
   if (r.value_base64 !== undefined) return ofBytes(bytesOf(r.value_base64));
   return typeof r.value === "string" ? ofText(r.value, Number(r.value_bytes ?? new Blob([r.value]).size)) : undefined;
 }
@@ -78,11 +79,13 @@ function Shown({ topic, at, r, keys, hidden }: { topic: string; at: string; r: R
   </>;
 }
 
-function Headers({ r }: { r: Rec }) {
+/** Headers lists headers with their values. */
+export function Headers({ r }: { r: Content }) {
   return <ul class="plain">{r.headers!.map((h, i) => <li key={i}><bdi class="mono">{h.key}</bdi>: <Line text={h.value} base64={h.value_base64} none="null" /></li>)}</ul>;
 }
 
-function CopyValue({ value, cut }: { value: Value; cut: boolean }) {
+/** CopyValue copies a value. */
+export function CopyValue({ value, cut }: { value: Value; cut: boolean }) {
   return <CopyButton text={() => value.text ?? Array.from(value.data!, b => b.toString(16).padStart(2, "0")).join("")}>
     {`Copy ${cut ? "what is shown" : value.text === undefined ? "as hex" : "value"}`}</CopyButton>;
 }

@@ -6,7 +6,7 @@ import { call, type Query } from "../../lib/api";
 import { announce, Button, Empty, Failure, Loading, Note, Table, When } from "../../lib/parts";
 import { bytes, count, plural } from "../../lib/format";
 import { useLoad, type Loaded } from "../../lib/load";
-import { bytesOf, hasKeys, place, positionsOf, read, textOf, type Got, type Positions, type Rec } from "../../lib/records";
+import { bytesOf, hasKeys, place, positionsOf, read, textOf, type Got, type Positions, type Content, type Rec } from "../../lib/records";
 import { choose, route, to } from "../../lib/route";
 import { topicOf, type Topic } from "../../lib/topics";
 import { Detail, Key, useReveal } from "./detail";
@@ -129,7 +129,7 @@ export function Open({ at, current }: { at: string; current: boolean }) {
 }
 
 /** Preview is the beginning of a value, in one line. */
-function Preview({ r, hidden }: { r: Rec; hidden?: boolean }) {
+export function Preview({ r, hidden }: { r: Content; hidden?: boolean }) {
   if (hidden) return <span class="dim">hidden</span>;
   if (r.value_base64 !== undefined) {
     const data = bytesOf(r.value_base64);

@@ -9,13 +9,13 @@ import { go, to } from "../../lib/route";
 import { CreateFields, faultOf, getSettings, type Values } from "./settings";
 
 /** fault is the broker's sentence if it is about a member of the request. */
-function fault(error: { message: string; members: Record<string, unknown> } | undefined, field: string): string | undefined {
+export function fault(error: { message: string; members: Record<string, unknown> } | undefined, field: string): string | undefined {
   return error?.members.field === field ? error.message : undefined;
 }
 
 export function Create({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState(""), [partitions, setPartitions] = useState("1"), [values, set] = useState<Values>({});
-  const settings = useLoad(getSettings, []), action = useAction(), error = action.error;
+  const settings = useLoad(signal => getSettings(signal), []), action = useAction(), error = action.error;
   const given = Object.fromEntries(Object.entries(values).filter(([, v]) => v));
   const create = async () => {
     const done = await action.run(async () => {

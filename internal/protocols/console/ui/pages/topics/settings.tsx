@@ -14,8 +14,9 @@ export interface Setting { name: string; default: string; default_compacted?: st
 /** Values are settings with the texts of their fields; "" is the default. */
 export type Values = Record<string, string>;
 
-export async function getSettings(signal: AbortSignal): Promise<Setting[]> {
-  return (await call<{ settings: Setting[] }>("GET", "/settings", { signal })).settings;
+/** getSettings loads the settings of topics, without the one that makes a queue, or those of queues. */
+export async function getSettings(signal: AbortSignal, of: "settings" | "queues" = "settings"): Promise<Setting[]> {
+  return (await call<Record<typeof of, Setting[]>>("GET", "/settings", { signal }))[of].filter(s => s.name !== "queue");
 }
 
 /** faultOf returns the error that belongs to the field of a setting, in the broker's words. */
@@ -32,7 +33,7 @@ function range(s: Setting): string {
   return s.unit === "time" ? `A time such as 90s, 12h or 7d: ${s.min}${most}${unlimited}.` : "";
 }
 
-function defaultOf(s: Setting): string { return s.default + (s.default_compacted ? `; ${s.default_compacted} with compaction` : ""); }
+function defaultOf(s: Setting): string { return (s.default || "none") + (s.default_compacted ? `; ${s.default_compacted} with compaction` : ""); }
 
 /** wrong says why a text is no value of a setting. */
 function wrong(s: Setting, text: string): string | undefined {
@@ -59,16 +60,20 @@ export function Fields({ settings, values, onValue, error }: { settings: readonl
 const deleting = ["cleanup-policy", "retention-time", "retention-bytes", "delete-retention-time", "min-compaction-lag", "min-cleanable-dirty-ratio"];
 
 export function Settings({ topic, info }: { topic: string; info: Loaded<Topic> }) {
-  const table = useLoad(getSettings, []);
+  const table = useLoad(signal => getSettings(signal), []);
   if (!table.data || !info.data) return <><Failure error={table.error} />{!table.error && !info.error && <Loading />}</>;
-  return <Form topic={topic} table={table.data} stored={info.data.settings} onStored={info.reload} />;
+  return <Form table={table.data} stored={info.data.settings} deleting={deleting} onStored={info.reload}
+    save={settings => call("PUT", "/topic", { query: { "topic-name": topic }, body: { settings } })} />;
 }
 
-function Form({ topic, table, stored, onStored }: { topic: string; table: readonly Setting[]; stored: Values; onStored: () => void }) {
+/** Form changes settings. Before those that are `deleting` change, it asks. */
+export function Form({ table, stored, deleting, save: put, onStored }: {
+  table: readonly Setting[]; stored: Values; deleting: readonly string[]; save: (changed: Values) => Promise<unknown>; onStored: () => void;
+}) {
   const [edited, edit] = useState<Values>({}), [asked, ask] = useState(false), action = useAction();
   const changed = Object.fromEntries(Object.entries(edited).filter(([name, v]) => v !== (stored[name] ?? ""))), names = Object.keys(changed);
   const save = async () => {
-    const done = await action.run(async () => { await call("PUT", "/topic", { query: { "topic-name": topic }, body: { settings: changed } }); });
+    const done = await action.run(() => put(changed));
     ask(false);
     if (!done) return;
     edit({});
@@ -78,7 +83,7 @@ function Form({ topic, table, stored, onStored }: { topic: string; table: readon
   const risky = names.filter(n => deleting.includes(n)), mayChange = may("alter-configs", "topic");
   return <form class="card" onSubmit={() => { if (risky.length) ask(true); else save(); }}>
     <fieldset disabled={!mayChange}>
-      <legend class="unseen">Settings of the topic</legend>
+      <legend class="unseen">Settings</legend>
       <Fields settings={table} values={{ ...stored, ...edited }} error={action.error} onValue={(name, v) => { action.clear(); edit({ ...edited, [name]: v }); }} />
     </fieldset>
     {action.error && !names.some(n => faultOf(action.error, n)) && <Failure error={action.error} />}
@@ -93,8 +98,7 @@ function Form({ topic, table, stored, onStored }: { topic: string; table: readon
 }
 
 /** CreateFields has the fields of a new topic, the usual ones first. */
-export function CreateFields({ settings, values, onValue, error }: Parameters<typeof Fields>[0]) {
-  const usual = ["cleanup-policy", "retention-time"];
+export function CreateFields({ settings, values, onValue, error, usual = ["cleanup-policy", "retention-time"] }: Parameters<typeof Fields>[0] & { usual?: string[] }) {
   return <>
     <Fields settings={settings.filter(s => usual.includes(s.name))} values={values} onValue={onValue} error={error} />
     <details><summary>More settings</summary>
