@@ -221,11 +221,17 @@ func TestSchedule(t *testing.T) {
 	if times := now.Times(2); string(now.Value) != "tick" || now.Next.Before(s.Next.Add(5*time.Hour)) || times[1].Sub(now.Next) != time.Hour {
 		t.Errorf("schedule %+v", now)
 	}
+	must.Get(f.q.Update(t.Context(), "q", queue.Spec{Settings: map[string]string{"paused": "true"}}))(t)
+	later.Add(int64(5 * time.Hour))
+	f.send("q", text("while it is paused"))
+	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(5))
+	must.Get(f.q.Update(t.Context(), "q", queue.Spec{Settings: map[string]string{"paused": ""}}))(t)
+	sebtest.Eventually(t, "a message for the times in the pause", func() bool { return must.Get(f.q.Info("q"))(t).Sent == 6 })
 	must.NoError(t, f.q.DeleteSchedule(t.Context(), "q", "hourly"))
 	must.ErrorIsf(t, f.q.DeleteSchedule(t.Context(), "q", "hourly"), queue.ErrUnknownSchedule, "deleted twice")
 	later.Add(int64(5 * time.Hour))
 	f.send("q", text("last"))
-	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(5))
+	must.Equal(t, must.Get(f.q.Info("q"))(t).Sent, int64(7))
 }
 
 // TestSchedulesAreBounded: by their number, and by the memory of queues.
