@@ -66,7 +66,7 @@ var interpreters = map[string]struct{ program, file string }{
 var prints = map[string][]string{
 	"README.md sh":              {"1 record (5 bytes) stored in demo", `"value":"hello"`, "signed up", "no-project"},
 	"docs/guide/http.md sh":     {`"4711"`, `"value":"paid"`, `"next_offset":2`, `"group":"billing"`},
-	"docs/guide/queues.md sh":   {"mails.dead", "0-0", `"deliveries":1`, `"value":"{\"to\":\"ada\"}"`, `{"messages":[{}]}`, `{"id":"0-2"}`, "0 messages would be moved", "queue mails is empty: 4 messages ended"},
+	"docs/guide/queues.md sh":   {"mails.dead", "message 0-0: {\"to\":\"ada\"}\n", `"deliveries":1`, `"value":"{\"to\":\"bob\"}"`, `{"messages":[{}]}`, `{"id":"0-3"}`, "0 messages would be moved", "queue mails is empty: 4 messages ended"},
 	"docs/guide/http.md python": {"orders 2", "0 4711 placed", "1 4711 paid", "billing paid"},
 	"docs/guide/http.md js":     {"orders 2", "0 4711 placed", "1 4711 paid", "billing paid"},
 }

@@ -21,8 +21,8 @@ import (
 func newQueue() *cobra.Command {
 	var r remote
 	return r.parent(
-		&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "List, create, show, change, fill and empty queues"},
-		newQueueList(&r), newQueueShow(&r), newQueueCreate(&r), newQueueUpdate(&r), newQueueSend(&r), newQueuePeek(&r),
+		&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "List, create, show, change, fill, work off and empty queues"},
+		newQueueList(&r), newQueueShow(&r), newQueueCreate(&r), newQueueUpdate(&r), newQueueSend(&r), newQueueWork(&r), newQueuePeek(&r),
 		newQueueRedrive(&r), newQueueCancel(&r), newQueuePause(&r), newQueueResume(&r), newQueuePurge(&r), newQueueDelete(&r),
 		newQueueSchedule(&r), newQueueSchedules(&r), newQueueUnschedule(&r),
 	)

@@ -136,10 +136,10 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 	return warnings
 }
 
-// ownVariable reports whether seb-bench, or a build with failpoints, reads the variable. Other
-// builds do not contain those names.
+// ownVariable reports whether a program of `seb queue work` gets the variable, or seb-bench or a build with
+// failpoints reads it. Other builds do not contain those names.
 func ownVariable(name string) bool {
-	return strings.HasPrefix(name, "SEB_BENCH_") || failpoint.Enabled && (name == "SEB_FAILPOINTS" || strings.HasPrefix(name, "SEB_HURRY"))
+	return strings.HasPrefix(name, "SEB_BENCH_") || strings.HasPrefix(name, messagePrefix) || failpoint.Enabled && (name == "SEB_FAILPOINTS" || strings.HasPrefix(name, "SEB_HURRY"))
 }
 
 // version is set by the linker (Makefile); a plain `go build` or `go install` leaves it empty.
@@ -220,7 +220,7 @@ func newExitCodes() *cobra.Command {
 4  serve, check-store: the store fails a check that Seb requires, or denies access
 5  stored data is corrupt, or a part of the log is missing: nothing was deleted or skipped
 6  produce, event, topic, trigger: no answer in time: the data may appear once, or never
-130  interrupted (not serve and consume --follow, for which an interrupt is the normal end)
+130  interrupted (not serve, consume --follow and queue work, for which an interrupt is the normal end)
 
 The first three are those that shells and service managers expect. A service manager should restart serve after 1. It must not
 restart after 2 to 5, which need an operator (systemd: Restart=on-failure, RestartPreventExitStatus=2 3 4 5).`,
