@@ -34,8 +34,8 @@ func (r *remote) queueNames(cmd *cobra.Command, args []string, toComplete string
 }
 
 func newQueueList(r *remote) *cobra.Command {
-	return newList(r, "queues", (*client.Client).Queues, "NAME\tREADY\tLEASED\tDELAYED\tRETRY\tSENT\tOLDEST", func(q *client.Queue) []any {
-		return []any{q.Name, q.Ready, q.Leased, q.Delayed, q.Retry, q.Sent, ageOf(q)}
+	return newList(r, "queues", (*client.Client).Queues, "NAME\tREADY\tLEASED\tDELAYED\tRETRY\tDEAD\tSENT\tOLDEST", func(q *client.Queue) []any {
+		return []any{q.Name, q.Ready, q.Leased, q.Delayed, q.Retry, q.Dead, q.Sent, ageOf(q)}
 	})
 }
 

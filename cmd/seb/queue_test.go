@@ -26,7 +26,7 @@ func TestQueueCommands(t *testing.T) {
 	p.refused(2, "--header", "queue", "send", "mails", "--header", "x", "y")
 	p.refused(1, "no queue", "queue", "show", p.topic(t, "plain"))
 	list := p.must("queue", "list")
-	check.Containsf(t, list, "mails       5      0       1        0      6", "list")
+	check.Containsf(t, list, "mails       5      0       1        0      0     6", "list")
 	check.Containsf(t, p.must("queue", "show", "mails"), "visibility      1m0s\n", "show")
 	var q struct {
 		Ready, Delayed int

@@ -21,7 +21,10 @@ func TestQueueFigures(t *testing.T) {
 	must.NoError(t, f.settle("mails", queue.Retry, list[1]))
 	must.NoError(t, f.settle("mails", queue.Kill, list[2]))
 	must.NoError(t, f.settle("mails", queue.Finish, list[3]))
-	sebtest.Eventually(t, "the letter", func() bool { return f.info("mails").Dead == 1 })
+	sebtest.Eventually(t, "the letter", func() bool {
+		i := f.info("mails")
+		return i.Dead == 1 && i.Dying == 0
+	})
 	all := f.q.Figures()
 	must.Equal(t, len(all), 2)
 	mails, letters := &all[0], &all[1]

@@ -1,4 +1,4 @@
-// 10,000 topics, groups, tokens, keys and quotas: each list is usable within a second of the click, its search finds the
+// 10,000 topics, queues, groups, tokens, keys and quotas: each list is usable within a second of the click, its search finds the
 // last one, and no answer and no page holds more than a page of them.
 
 export const name = "lists-many", byHand = true;
@@ -21,6 +21,7 @@ async function fill(t, what, send) {
 export async function run(t) {
   const { page } = t;
   await fill(t, "topics", name => t.api("PUT", `/topic?topic-name=${name}`, {}));
+  await fill(t, "queues", name => t.api("PUT", `/queues/queue-${name}`, { settings: { "dead-letter": "none" } }));
   await fill(t, "groups", name => t.api("PUT", `/offsets?group=${name}`, { offsets: [{ topic: name, partition: 0, offset: 0 }, { topic: id(0), partition: 0, offset: 0 }] }));
   await fill(t, "tokens", name => t.api("POST", "/tokens", { id: name, read: [name] }));
   await fill(t, "quotas", name => t.api("PUT", `/quotas/${name}`, { requests: 100 }));
@@ -29,7 +30,7 @@ export async function run(t) {
   let largest = 0;
   page.on("response", async r => { if (!r.url().includes("/console/")) largest = Math.max(largest, (await r.body().catch(() => "")).length); });
   for (const [hash, label, table, begin] of [
-    ["#/topics", "Filter by name", "Topics"], ["#/groups", "Name contains", "Groups"], [`#/topics/${id(0)}/groups`, "Name contains", "Groups"], ["#/access", "Name contains", "Tokens and users"],
+    ["#/topics", "Filter by name", "Topics"], ["#/queues", "Filter by name", "Queues"], ["#/groups", "Name contains", "Groups"], [`#/topics/${id(0)}/groups`, "Name contains", "Groups"], ["#/access", "Name contains", "Tokens and users"],
     ["#/access/rules", "Principal or pattern contains", "Rules"], ["#/access/quotas", "Name contains", "Quotas"], ["#/topics/keys/keys", "Keys that begin with", "Keys of keys", true],
   ]) {
     await t.open("#/broker");
@@ -40,7 +41,7 @@ export async function run(t) {
     await rows.nth(99).waitFor();
     const shown = Date.now();
     await page.getByRole("link", { name: begin ? "More keys" : "Next page" }).click();
-    await rows.filter({ hasText: id(begin || hash === "#/topics" ? 150 : 120) }).first().waitFor();
+    await rows.filter({ hasText: id(begin || /topics$|queues/.test(hash) ? 150 : 120) }).first().waitFor();
     const next = Date.now();
     await t.picture("many" + hash.replace(/\W+/g, "-") + "-page");
     t.ok(await rows.count() <= 101, `${hash}: ${await rows.count()} rows`);
