@@ -22,7 +22,12 @@ var (
 	onS3  = flag.Bool("s3", false, "the bucket is on the S3 server of the tests")
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv(reportTo); address != "" {
+		os.Exit(program(address))
+	}
+	os.Exit(testenv.Main(m))
+}
 
 // Settings of the queues: leases are short, so that many of them end.
 const (
@@ -31,7 +36,7 @@ const (
 )
 
 // TestKilledBroker kills a broker again and again beside producers and workers, some of which never
-// settle. Then each message that was acknowledged is done by the word of a worker, or one dead letter; no
+// settle: those of HTTP, of package client, and of `seb queue work`, which is killed too. Then each message that was acknowledged is done by the word of a worker, or one dead letter; no
 // settlement that was answered is undone; a stored lease excludes others; and the messages of a key keep
 // their order.
 func TestKilledBroker(t *testing.T) {
@@ -48,10 +53,13 @@ func TestKilledBroker(t *testing.T) {
 		load.Go(func() { l.produce(ctx, b, "ordered", fmt.Sprint("k", i), fmt.Sprint("k", i)) })
 	}
 	working, stop := context.WithCancel(t.Context())
-	for range 8 {
+	for range 6 {
 		workers.Go(func() { l.work(working, b, "jobs", &l.calm) })
 		workers.Go(func() { l.work(working, b, "ordered", &l.calm) })
 	}
+	workers.Go(func() { l.goWork(working, b, "jobs") })
+	workers.Go(func() { l.goWork(working, b, "ordered") })
+	workers.Go(func() { l.programWork(working, b, "jobs") })
 	for end := time.Now().Add(*lasts); time.Now().Before(end); {
 		time.Sleep(rand.N(2 * *every))
 		l.kill(b)
@@ -81,6 +89,7 @@ type ledger struct {
 	early map[*job]*job // messages that no worker has ended, and a later one of their key that was given
 
 	leases, done, retried, killed, left int
+	ran, started                        int // by package client, and by `seb queue work`
 }
 
 type job struct {
@@ -214,6 +223,12 @@ func (l *ledger) leased(queue string, m *api.QueueMessage, began time.Time) *job
 	return j
 }
 
+func (l *ledger) count(n *int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*n++
+}
+
 func (l *ledger) killedSince(at time.Time) bool {
 	return len(l.kills) > 0 && l.kills[len(l.kills)-1].After(at.Add(-time.Second))
 }
@@ -301,9 +316,10 @@ func (l *ledger) judge() {
 			l.t.Errorf("%s/%s was given before %s, which has its key", j.queue, j.value, older.value)
 		}
 	}
+	l.t.Logf("%d functions and %d programs have ended", l.ran, l.started)
 	l.t.Logf("%d kills; %d messages acknowledged, %d not; %d leases; %d done, %d retried, %d killed, %d refused settlements; %d dead letters",
 		len(l.kills), acked, unknown, l.leases, l.done, l.retried, l.killed, l.left, letters)
-	if acked == 0 || l.done == 0 || len(l.kills) == 0 {
+	if acked == 0 || l.done == 0 || l.ran == 0 || l.started == 0 || len(l.kills) == 0 {
 		l.t.Error("nothing was tested")
 	}
 }

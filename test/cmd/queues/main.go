@@ -1,9 +1,9 @@
 // Command queues measures workers beside a backlog of ten million messages, and a million delayed ones. Then
-// it kills a broker beside workers of its queues, which settle, retry or forget their messages. Then
-// each acknowledged message must be done by the word of a worker, or be one dead letter. It takes an hour, a
-// quarter of it on the real S3 server, and prints totals. With -costs it counts the requests to an S3 server
-// whose PUTs take 100 ms instead: of jobs that come alone, of 1,000 jobs a second, and of 100 workers that wait.
-// That takes 25 minutes.
+// it kills a broker beside workers of its queues over HTTP, of package client and of `seb queue work`, which
+// settle, retry or forget their messages. Then each acknowledged message must be done by the word of a worker,
+// or be one dead letter. It takes an hour, a quarter of it on the real S3 server, and prints totals. With
+// -costs it counts the requests to an S3 server whose PUTs take 100 ms instead: of jobs that come alone, of
+// 1,000 jobs a second, and of 100 workers that wait. That takes 25 minutes.
 package main
 
 import (
