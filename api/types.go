@@ -215,6 +215,7 @@ type Status struct {
 	Producers ProducersStatus `json:"producers"`
 	Topics    int             `json:"topics"`
 	Lag       LagStatus       `json:"lag"`
+	Letters   *Letters        `json:"letters,omitempty"` // Of the dead-letter queue with the most messages.
 	// The compaction that runs; absent without one.
 	Compaction *CompactionStatus `json:"compaction,omitempty"`
 	// The listener for Kafka clients; absent without one.
@@ -329,6 +330,12 @@ type LagStatus struct {
 	Group          *GroupLag `json:"group,omitempty"`
 	TriggerRecords int64     `json:"trigger_records"`
 	TriggerSeconds float64   `json:"trigger_seconds"`
+}
+
+// Letters are the messages of a dead-letter queue that are not done.
+type Letters struct {
+	Queue    string `json:"queue"`
+	Messages int64  `json:"messages"`
 }
 
 // GroupLag is the lag of a group in a topic.

@@ -114,6 +114,7 @@ var wire = []any{
 	api.RiemannIndexStatus{},
 	api.LagStatus{},
 	api.GroupLag{},
+	api.Letters{},
 	api.HistoryStart{},
 	api.KeyEntry{},
 	api.KeyHistory{},

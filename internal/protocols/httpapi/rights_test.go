@@ -211,19 +211,25 @@ func TestMetricsHideNames(t *testing.T) {
 	s := everyRoute(t, func(c *setup) {
 		c.http.WriteMetrics = func(w io.Writer) {
 			fmt.Fprint(w, "# HELP a b\na{group=\"g\",topic=\"mine.a\"} 1\na{group=\"h\",topic=\"mine.a\"} 1\na{group=\"g\",topic=\"t\"} 1\n"+
-				"b{route=\"x\",trigger=\"fires\"} 2\nb{le=\"+Inf\",topic=\"mine.\\\"b\"} 2\nc{broken\nplain 3\n")
+				"b{queue=\"jobs\",state=\"ready\"} 2\nb{queue=\"mine.q\"} 3\nb{route=\"x\",trigger=\"fires\"} 2\nb{le=\"+Inf\",topic=\"mine.\\\"b\"} 2\nc{broken\nplain 3\n")
 		}
 	})
 	key := s.token("scraper", time.Time{}, permit(access.Describe, access.Metrics, access.MetricsName), permit(access.Read, access.Group, "g"),
 		access.Rule{Resource: access.Topic, Name: "mine.", Prefix: true, Operation: access.Read, Host: access.Any})
-	const want = "# HELP a b\na{group=\"g\",topic=\"mine.a\"} 1\nb{le=\"+Inf\",topic=\"mine.\\\"b\"} 2\nplain 3\n"
+	const want = "# HELP a b\na{group=\"g\",topic=\"mine.a\"} 1\nb{queue=\"mine.q\"} 3\nb{le=\"+Inf\",topic=\"mine.\\\"b\"} 2\nplain 3\n"
 	if a := s.matrix("GET", "/metrics", "", "", authorization(key)); string(a.body) != want {
 		t.Errorf("metrics:\n%s\nwant:\n%s", a.body, want)
 	}
+	newQueue(s, "mails", "")
+	s.must(201, s.sendOne("mails.dead", "", "letter"), nil)
 	var status api.Status
 	s.must(200, s.matrix("GET", "/status", "", "", authorization(key)), &status)
-	if status.Lag.Group != nil {
-		t.Errorf("status shows the lag of a hidden group: %+v", status.Lag.Group)
+	if status.Lag.Group != nil || status.Letters != nil {
+		t.Errorf("status shows the lag of a hidden group or a hidden queue: %+v, %+v", status.Lag.Group, status.Letters)
+	}
+	s.must(200, s.get("/status"), &status)
+	if status.Letters == nil || *status.Letters != (api.Letters{Queue: "mails.dead", Messages: 1}) {
+		t.Errorf("status shows the letters %+v", status.Letters)
 	}
 }
 

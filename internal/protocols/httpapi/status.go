@@ -60,7 +60,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 		warn("log alarms: %d; run seb fsck", b.Alarms)
 	}
 	a.memoryStatus(&s, &b, warn)
-	s.Lag.Group = a.largestLag(by)
+	s.Lag.Group, s.Letters = a.largestLag(by), a.letters(by)
 	if e := a.o.Triggers; e != nil {
 		lag := e.LagTime()
 		s.Lag.TriggerRecords, s.Lag.TriggerSeconds = e.Lag(), lag.Seconds()
@@ -156,6 +156,21 @@ func (a *API) largestLag(by *caller) *api.GroupLag {
 	return nil
 }
 
+// letters returns the dead-letter queue with the most messages, of those that the client may describe; nil: all
+// are empty, or the broker does not lead.
+func (a *API) letters(by *caller) (most *api.Letters) {
+	if a.o.Queues == nil {
+		return nil
+	}
+	all := a.o.Queues.Figures()
+	for i := range all {
+		if f := &all[i]; f.Letters && f.Left() > 0 && (most == nil || f.Left() > most.Messages) && by.Allow(access.Describe, access.Topic, f.Name) {
+			most = &api.Letters{Queue: f.Name, Messages: f.Left()}
+		}
+	}
+	return most
+}
+
 // getHealth answers that the process runs, and which one.
 func (a *API) getHealth(w http.ResponseWriter, _ *http.Request, _ *caller) error {
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Run: a.o.Run})
@@ -249,7 +264,7 @@ func (a *API) getMetrics(w http.ResponseWriter, _ *http.Request, by *caller) err
 var named = []struct {
 	label    string
 	resource access.ResourceType
-}{{"topic", access.Topic}, {"group", access.Group}, {"trigger", access.Trigger}}
+}{{"topic", access.Topic}, {"queue", access.Topic}, {"group", access.Group}, {"trigger", access.Trigger}}
 
 // visibleSeries removes the series that name a resource that the client may not describe.
 func (by *caller) visibleSeries(text []byte) []byte {

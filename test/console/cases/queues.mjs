@@ -84,6 +84,8 @@ async function seed(t, queue) {
 
 async function list(t, queue) {
   const { page } = t;
+  await t.open("#/overview");
+  await page.getByText(`Queue ${queue}.dead has 2 messages that failed too often.`).waitFor();
   await t.open("#/queues");
   await page.getByLabel("Filter by name").fill(queue);
   await page.getByText("2 queues", { exact: true }).waitFor();

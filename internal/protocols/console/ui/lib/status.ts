@@ -9,6 +9,7 @@ export interface Status {
   store: { name?: string; puts: number; put_median_ms: number; put_p99_ms: number };
   memory: { limit_bytes: number; reserved_bytes: number; state_bytes: number; state_max_bytes: number };
   lag: { group?: { group: string; topic: string; records: Int }; trigger_records: Int; trigger_seconds: number };
+  letters?: { queue: string; messages: Int };
   kafka?: { address: string; tls?: boolean };
 }
 

@@ -24,6 +24,7 @@ function ofStatus(s: Status): Item[] {
   if (used > 0.9 * most && used < most) { // beyond it the broker warns
     all.push({ text: `Topics, groups and triggers use ${bytes(used)} of the ${bytes(most)} that they may use; raise --memory-limit.`, href: to("broker"), link: "Broker" });
   }
+  if (s.letters) all.push({ text: `Queue ${s.letters.queue} has ${plural(s.letters.messages, "message")} that failed too often.`, href: to("queues", s.letters.queue, "messages"), link: "Dead letters" });
   return all;
 }
 
