@@ -3,6 +3,8 @@ package queues
 import (
 	"flag"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,13 +46,21 @@ func TestBacklog(t *testing.T) {
 			b.fill("q", 20_000, c.key)
 			few := b.work("q", 10_000)
 			b.fill("q", *backlog, c.key)
-			many := b.work("q", 10_000)
+			b.call(t.Context(), "PUT", "/queues/small", `{"settings":{`+c.settings+`}}`, nil)
+			b.work("q", 10_000) // the rest of the few
+			b.rest()
+			var small, large []string
+			for range 3 {
+				b.fill("small", 20_000, c.key)
+				small = append(small, b.work("small", 20_000))
+				large = append(large, b.work("q", 20_000))
+			}
 			b.Kill()
 			began := time.Now()
 			b.start()
 			var q api.Queue
 			b.call(t.Context(), "GET", "/queues/q", "", &q)
-			t.Logf("%.0f messages/s with few, %.0f with %d; ready %s after a kill, %d left", few, many, *backlog, time.Since(began).Round(time.Millisecond), q.Ready+q.Leased)
+			t.Logf("%s before; beside %d: %s with few, %s of them; ready %s after a kill, %d left", few, *backlog, small, large, time.Since(began).Round(time.Millisecond), q.Ready+q.Leased)
 		})
 	}
 }
@@ -128,9 +138,9 @@ func (b *broker) fill(queue string, n int, key func(i int) string) {
 	busy.Wait()
 }
 
-// work leases and finishes messages with 16 workers, and returns how many a second.
-func (b *broker) work(queue string, n int64) float64 {
-	began := time.Now()
+// work leases and finishes messages with 16 workers, and returns how many a second, and the CPU time of the broker.
+func (b *broker) work(queue string, n int64) string {
+	began, cpu := time.Now(), b.ticks()
 	var got atomic.Int64
 	var busy sync.WaitGroup
 	for range 16 {
@@ -143,7 +153,28 @@ func (b *broker) work(queue string, n int64) float64 {
 		})
 	}
 	busy.Wait()
-	return float64(got.Load()) / time.Since(began).Seconds()
+	took := time.Since(began)
+	return fmt.Sprintf("%.0f/s and %d µs", float64(got.Load())/took.Seconds(), (b.ticks()-cpu).Microseconds()/got.Load())
+}
+
+// rest waits until the broker has merged what was sent.
+func (b *broker) rest() {
+	for began := time.Now(); time.Since(began) < 15*time.Minute; {
+		before := b.ticks()
+		time.Sleep(5 * time.Second)
+		if b.ticks()-before < 200*time.Millisecond {
+			return
+		}
+	}
+	b.t.Error("the broker does not rest")
+}
+
+// ticks is the CPU time of the broker up to now.
+func (b *broker) ticks() time.Duration {
+	text := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.process.Pid())))(b.t))
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')'):])
+	user, system := must.Get(strconv.Atoi(fields[12]))(b.t), must.Get(strconv.Atoi(fields[13]))(b.t)
+	return time.Duration(user+system) * (time.Second / 100)
 }
 
 func (b *broker) lease(queue string, most int) api.QueueMessages {
