@@ -76,6 +76,10 @@ func TestPrograms(t *testing.T) {
 			"stored from offset 0\n0: order 4711 was placed\n1: order 4711 was paid\n",
 			"stored from offset 2\n0: order 4711 was placed\n1: order 4711 was paid\n2: order 4711 was placed\n3: order 4711 was paid\n",
 		},
+		"jobs": {
+			"sent cat.png: true\nsent dog.png: true\nresized cat.png, delivery 1\nresized dog.png, delivery 1\n",
+			"sent cat.png: true\nsent dog.png: true\nresized cat.png, delivery 1\nresized dog.png, delivery 1\n",
+		},
 		"service": {"paid fired for order-ID\n", "paid fired for order-ID\n"},
 		"trigger": {"trigger.fired: example-ID fired for ada-ID\n", "trigger.fired: example-ID fired for ada-ID\n"},
 	}
@@ -110,17 +114,17 @@ func TestProgramsEnd(t *testing.T) {
 		{
 			"without a broker",
 			[]string{"BROKER=" + closed, "SEB_ADDRESS=http://" + closed, "KEY=" + testenv.InteropKey, "SEB_API_KEY=" + testenv.InteropKey},
-			map[string]string{"http": "connection refused", "kafka": "no connection to " + closed, "trigger": "connection refused"},
+			map[string]string{"http": "connection refused", "jobs": "connection refused", "kafka": "no connection to " + closed, "trigger": "connection refused"},
 		},
 		{
 			"without a key",
 			[]string{"BROKER=" + b.Address, "SEB_ADDRESS=" + b.HTTP()},
-			map[string]string{"http": "missing API key", "kafka": "$KEY", "trigger": "missing API key"},
+			map[string]string{"http": "missing API key", "jobs": "missing API key", "kafka": "$KEY", "trigger": "missing API key"},
 		},
 		{
 			"with a wrong key",
 			[]string{"BROKER=" + b.Address, "SEB_ADDRESS=" + b.HTTP(), "KEY=another-key-0123456", "SEB_API_KEY=another-key-0123456"},
-			map[string]string{"http": "invalid", "kafka": "$KEY", "trigger": "invalid"},
+			map[string]string{"http": "invalid", "jobs": "invalid", "kafka": "$KEY", "trigger": "invalid"},
 		},
 		{
 			"without --webhook-targets",

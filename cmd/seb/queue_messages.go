@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -154,7 +155,7 @@ func newQueuePeek(r *remote) *cobra.Command {
 		Use:   "peek QUEUE",
 		Short: "List messages without giving them to a worker, the newest first",
 		Long: `Lists the messages of a queue that are not done, or those in a state, the newest first. With --json each message is a line with its
-whole value.`,
+whole value and all tries. REASON is that of the last failed try, or of a dead letter.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.queueNames,
 		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
@@ -162,7 +163,7 @@ whole value.`,
 				q.MaxBytes = 0
 			}
 			l := listing[client.QueueMessage]{
-				all: messagesOf(cmd, c, args[0], q), limit: limit, json: asJSON, head: "ID\tSTATE\tDELIVERIES\tSENT\tUNTIL\tKEY\tVALUE", row: messageRow,
+				all: messagesOf(cmd, c, args[0], q), limit: limit, json: asJSON, head: "ID\tSTATE\tDELIVERIES\tSENT\tUNTIL\tREASON\tKEY\tVALUE", row: messageRow,
 				object: func(w *bufio.Writer, m *client.QueueMessage) error { return json.NewEncoder(w).Encode(m) },
 				more:   func(last *client.QueueMessage) string { return "use --before " + last.ID },
 			}
@@ -205,7 +206,20 @@ func messageRow(m *client.QueueMessage) []any {
 	if !m.Until.IsZero() {
 		until = ago(m.Until)
 	}
-	return []any{m.ID, m.State, m.Deliveries, ago(m.Sent), until, key, valueCell(m.Value, m.ValueBase64)}
+	return []any{m.ID, m.State, m.Deliveries, ago(m.Sent), until, reasonOf(m), key, valueCell(m.Value, m.ValueBase64)}
+}
+
+// reasonOf is why the last try of a message failed; of a dead letter, that of the message that it was.
+func reasonOf(m *client.QueueMessage) string {
+	if n := len(m.Tries); n > 0 {
+		return cell([]byte(cmp.Or(m.Tries[n-1].Reason, "-")))
+	}
+	for _, h := range m.Headers {
+		if h.Key == "seb-reason" && h.Value != nil {
+			return cell([]byte(*h.Value))
+		}
+	}
+	return "-"
 }
 
 // valueCell is the value of a message in a table.

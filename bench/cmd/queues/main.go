@@ -32,8 +32,7 @@ func main() {
 	only := flag.String("only", "", "parts of the names of systems, separated by commas (empty: all)")
 	fresh := flag.Bool("fresh", false, "measure again what is there")
 	results := flag.String("results", "bench/results/queues.json", "file of the results")
-	flags := flag.String("seb-flags", "", "additional flags of seb serve, such as --http-debug-enable for profiles")
-	report := flag.Bool("report", false, "measure nothing, write the existing results")
+	only1 := flag.Bool("report", false, "measure nothing, write the existing results")
 	document := flag.String("document", "docs/reports/queues.md", "the report (empty: none)")
 	campaign.Do(source, func(ctx context.Context) error {
 		var list []string
@@ -48,12 +47,12 @@ func main() {
 			return err
 		}
 		var file *queues.File
-		if *report {
+		if *only1 {
 			file, err = queues.Read(*results)
 		} else {
 			file, err = queues.Compare(ctx, queues.Options{
 				Rounds: *rounds, Time: *measured, Only: list, Fresh: *fresh, File: *results, Version: campaign.Version(ctx), Out: os.Stdout,
-				Peers: peers.Options{Cache: cache, Data: filepath.Join(cache, "queues"), Progress: os.Stdout, SebFlags: strings.Fields(*flags)},
+				Peers: peers.Options{Cache: cache, Data: filepath.Join(cache, "queues"), Progress: os.Stdout},
 			})
 		}
 		if err != nil || *document == "" {

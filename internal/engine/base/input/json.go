@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf16"
 )
@@ -69,7 +68,8 @@ func JSON(text []byte, v any, nulls Nulls) error {
 	if err := grammar(text); err != nil {
 		return err
 	}
-	w := walk{text: text, nulls: nulls}
+	w := walk{text: text, nulls: nulls, dec: json.NewDecoder(bytes.NewReader(text)), members: map[reflect.Type]map[string]reflect.StructField{}}
+	w.dec.UseNumber()
 	if err := w.value(reflect.TypeOf(v).Elem(), place{}, 0); err != nil {
 		return err
 	}
@@ -81,14 +81,14 @@ func JSON(text []byte, v any, nulls Nulls) error {
 
 // grammar checks that a text is one JSON value.
 func grammar(text []byte) error {
-	if json.Valid(text) {
-		return nil
-	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return &Fault{Reason: "empty"}
 	}
 	var whole json.RawMessage
 	err := json.Unmarshal(text, &whole)
+	if err == nil {
+		return nil
+	}
 	reason := err.Error()
 	if strings.HasSuffix(reason, "after top-level value") {
 		return &Fault{Reason: "more than one JSON value"}
@@ -103,10 +103,11 @@ func grammar(text []byte) error {
 
 // walk checks the members of a valid text against a type.
 type walk struct {
-	text  []byte
-	done  int // bytes of the tokens that next has returned, with what is between them
-	nulls Nulls
-	times []timeText
+	text    []byte
+	dec     *json.Decoder
+	nulls   Nulls
+	members map[reflect.Type]map[string]reflect.StructField // by type and name
+	times   []timeText
 }
 
 // timeText is a time in the text, and its form that package time reads.
@@ -147,10 +148,8 @@ func (p place) member(name string) place {
 	if len(name) > nameShown {
 		shown = name[:nameShown] + "..."
 	}
-	if !plainName(shown) {
-		if quoted := strconv.Quote(shown); len(quoted) != len(shown)+2 || shown == "" || strings.ContainsAny(name, ".[] ") {
-			shown = quoted
-		}
+	if quoted := strconv.Quote(shown); len(quoted) != len(shown)+2 || shown == "" || strings.ContainsAny(name, ".[] ") {
+		shown = quoted
 	}
 	switch {
 	case p.path == "":
@@ -161,16 +160,6 @@ func (p place) member(name string) place {
 	return place{p.path + "." + shown, shown}
 }
 
-// plainName reports whether a name is one of the API: letters, digits and underscores.
-func plainName(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
-	}
-	return name != ""
-}
-
 func (p place) element(i int) place {
 	if len(p.path) > pathShown {
 		return p
@@ -178,44 +167,13 @@ func (p place) element(i int) place {
 	return place{p.path + "[" + strconv.Itoa(i) + "]", p.name}
 }
 
-// more skips what is between tokens, and reports whether a token follows that does not end an object or an array.
-func (w *walk) more() bool {
-	for strings.IndexByte(" \t\r\n,:", w.text[w.done]) >= 0 {
-		w.done++
+// next returns the next token and its text.
+func (w *walk) next() (token json.Token, text []byte, err error) {
+	from := w.dec.InputOffset()
+	if token, err = w.dec.Token(); err != nil {
+		return nil, nil, err // impossible, because the text is valid
 	}
-	return w.text[w.done] != '}' && w.text[w.done] != ']'
-}
-
-// next returns the next token. The text is valid, so its first byte is its kind.
-func (w *walk) next() []byte {
-	w.more()
-	from := w.done
-	w.done++
-	switch w.text[from] {
-	case '{', '}', '[', ']':
-	case '"':
-		for w.text[w.done] != '"' {
-			if w.text[w.done] == '\\' {
-				w.done++
-			}
-			w.done++
-		}
-		w.done++
-	default:
-		for w.done < len(w.text) && strings.IndexByte(" \t\r\n,]}", w.text[w.done]) < 0 {
-			w.done++
-		}
-	}
-	return w.text[from:w.done]
-}
-
-// unquote returns the string of a token.
-func unquote(token []byte) (text string) {
-	if bytes.IndexByte(token, '\\') < 0 {
-		return string(token[1 : len(token)-1])
-	}
-	_ = json.Unmarshal(token, &text) // it is a valid string
-	return text
+	return token, bytes.TrimLeft(w.text[from:w.dec.InputOffset()], " \t\r\n,:"), nil
 }
 
 var (
@@ -223,74 +181,75 @@ var (
 	rawMessage      = reflect.TypeFor[json.RawMessage]()
 	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
-	numberType      = reflect.TypeFor[json.Number]()
 )
 
 // value checks the next value, which is decoded into a value of type t; nil is any type.
-func (w *walk) value(t reflect.Type, at place, depth int) (err error) {
-	token := w.next()
-	null := token[0] == 'n'
-	for t != nil && t.Kind() == reflect.Pointer && !null {
+func (w *walk) value(t reflect.Type, at place, depth int) error {
+	token, text, err := w.next()
+	if err != nil {
+		return at.fault("%v", err)
+	}
+	for t != nil && t.Kind() == reflect.Pointer && token != nil {
 		t = t.Elem()
 	}
 	switch {
 	case t != nil && (t == rawMessage || t.Kind() == reflect.Interface):
 		t = nil
-	case null && w.nulls == NoNull && t != nil && t.Kind() != reflect.Pointer:
+	case token == nil && w.nulls == NoNull && t != nil && t.Kind() != reflect.Pointer:
 		return at.fault("must not be null; leave it out")
 	}
-	if t == timeType && !null {
-		return w.time(token, at)
+	if t == timeType && token != nil {
+		return w.time(token, text, at)
 	}
 	var own reflect.Type // decodes its text itself
-	if t != nil && t.Name() != t.Kind().String() && (reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)) {
+	if t != nil && (reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)) {
 		own, t = t, nil
 	}
-	begin := w.done - len(token)
-	switch token[0] {
-	case '{':
+	begin := int(w.dec.InputOffset()) - len(text)
+	switch token {
+	case json.Delim('{'):
 		err = w.object(t, at, depth+1)
-	case '[':
+	case json.Delim('['):
 		err = w.array(t, at, depth+1)
 	default:
-		err = scalar(t, token, at)
+		err = scalar(t, token, text, at)
 	}
 	if err == nil && own != nil {
-		if err = json.Unmarshal(w.text[begin:w.done], reflect.New(own).Interface()); err != nil {
-			err = &Fault{Path: at.path, Name: at.name, Reason: wrongKind(own, token, err), Err: err}
+		if err = json.Unmarshal(w.text[begin:w.dec.InputOffset()], reflect.New(own).Interface()); err != nil {
+			err = &Fault{Path: at.path, Name: at.name, Reason: wrongKind(own, token, text, err), Err: err}
 		}
 	}
 	return err
 }
 
 // time reads a time, which was the last token.
-func (w *walk) time(token []byte, at place) error {
-	if token[0] != '"' {
-		return at.fault("%s", wrongKind(reflect.TypeFor[string](), token, nil))
+func (w *walk) time(token json.Token, text []byte, at place) error {
+	value, ok := token.(string)
+	if !ok {
+		return at.fault("%s", wrongKind(reflect.TypeFor[string](), token, text, nil))
 	}
-	moment, err := Time(unquote(token))
+	moment, err := Time(value)
 	if err != nil {
 		return at.fault("%v", err)
 	}
-	w.times = append(w.times, timeText{w.done - len(token), w.done, moment.AppendFormat(nil, `"`+time.RFC3339Nano+`"`)})
+	end := int(w.dec.InputOffset())
+	w.times = append(w.times, timeText{end - len(text), end, moment.AppendFormat(nil, `"`+time.RFC3339Nano+`"`)})
 	return nil
 }
 
-func scalar(t reflect.Type, token []byte, at place) error {
-	text := token[0] == '"'
-	switch {
-	case text && HalfSurrogate(token):
+func scalar(t reflect.Type, token json.Token, text []byte, at place) error {
+	if _, ok := token.(string); ok && HalfSurrogate(text) {
 		return at.fault("half of a surrogate pair in a string")
-	case t == nil || text && t.Kind() == reflect.String && t != numberType:
-		return nil
 	}
-	if err := json.Unmarshal(token, reflect.New(t).Interface()); err != nil {
-		return at.fault("%s", wrongKind(t, token, err))
+	if t != nil {
+		if err := json.Unmarshal(text, reflect.New(t).Interface()); err != nil {
+			return at.fault("%s", wrongKind(t, token, text, err))
+		}
 	}
 	return nil
 }
 
-func (w *walk) object(t reflect.Type, at place, depth int) (err error) {
+func (w *walk) object(t reflect.Type, at place, depth int) error {
 	var members map[string]reflect.StructField
 	var element reflect.Type
 	switch {
@@ -300,17 +259,19 @@ func (w *walk) object(t reflect.Type, at place, depth int) (err error) {
 	case t.Kind() == reflect.Map:
 		element = t.Elem()
 	case t.Kind() == reflect.Struct:
-		members = membersOf(t)
+		members = w.membersOf(t)
 	default:
-		return at.fault("%s", wrongKind(t, []byte("{"), nil))
+		return at.fault("%s", wrongKind(t, json.Delim('{'), nil, nil))
 	}
 	seen := map[string]bool{}
-	for w.more() {
-		token := w.next()
-		name := unquote(token)
+	for w.dec.More() {
+		token, text, err := w.next()
+		name, _ := token.(string)
 		here := at.member(name)
 		switch {
-		case HalfSurrogate(token):
+		case err != nil:
+			return at.fault("%v", err)
+		case HalfSurrogate(text):
 			return here.fault("half of a surrogate pair in a name")
 		case seen[name]:
 			return here.fault("given twice")
@@ -333,8 +294,8 @@ func (w *walk) object(t reflect.Type, at place, depth int) (err error) {
 			return err
 		}
 	}
-	w.next()
-	return nil
+	_, _, err := w.next()
+	return err
 }
 
 func (w *walk) array(t reflect.Type, at place, depth int) error {
@@ -346,28 +307,29 @@ func (w *walk) array(t reflect.Type, at place, depth int) error {
 	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
 		element = t.Elem()
 	default:
-		return at.fault("%s", wrongKind(t, []byte("["), nil))
+		return at.fault("%s", wrongKind(t, json.Delim('['), nil, nil))
 	}
-	for i := 0; w.more(); i++ {
+	for i := 0; w.dec.More(); i++ {
 		if err := w.value(element, at.element(i), depth); err != nil {
 			return err
 		}
 	}
-	w.next()
-	return nil
+	_, _, err := w.next()
+	return err
 }
 
 // skip passes a value that is data.
 func (w *walk) skip(at place, depth int) error {
 	for open := 0; ; {
-		switch w.next()[0] {
-		case '{', '[':
+		token, _, err := w.next()
+		switch token {
+		case json.Delim('{'), json.Delim('['):
 			open++
-		case '}', ']':
+		case json.Delim('}'), json.Delim(']'):
 			open--
 		}
-		if open == 0 {
-			return nil
+		if err != nil || open == 0 {
+			return err
 		}
 		if depth+open > DepthMax {
 			return at.fault("objects and arrays are nested more than %d deep", DepthMax)
@@ -375,13 +337,10 @@ func (w *walk) skip(at place, depth int) error {
 	}
 }
 
-// members has the results of membersOf by type.
-var members sync.Map
-
 // membersOf returns the members of a struct by their names in JSON.
-func membersOf(t reflect.Type) map[string]reflect.StructField {
-	if known, ok := members.Load(t); ok {
-		return known.(map[string]reflect.StructField)
+func (w *walk) membersOf(t reflect.Type) map[string]reflect.StructField {
+	if known, ok := w.members[t]; ok {
+		return known
 	}
 	all := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -395,7 +354,7 @@ func membersOf(t reflect.Type) map[string]reflect.StructField {
 			}
 		}
 	}
-	members.Store(t, all)
+	w.members[t] = all
 	return all
 }
 
@@ -453,22 +412,22 @@ var kinds = map[reflect.Kind]string{
 
 // wrongKind describes a value that t cannot hold. A value that is no number is not shown, because it
 // may be secret.
-func wrongKind(t reflect.Type, token []byte, err error) string {
+func wrongKind(t reflect.Type, token json.Token, text []byte, err error) string {
 	given := "a JSON null"
-	switch token[0] {
-	case '{':
+	switch x := token.(type) {
+	case json.Delim:
 		given = "a JSON object"
-	case '[':
-		given = "a JSON array"
-	case '"':
+		if x == '[' {
+			given = "a JSON array"
+		}
+	case string:
 		given = "a JSON string"
-	case 't', 'f':
+	case bool:
 		given = "a JSON boolean"
-	case 'n':
-	default:
+	case json.Number:
 		given = "a JSON number"
-		if kinds[t.Kind()] == "a whole number" && len(token) <= nameShown {
-			given = string(token)
+		if kinds[t.Kind()] == "a whole number" && len(text) <= nameShown {
+			given = string(text)
 		}
 	}
 	if _, mismatch := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !mismatch {
