@@ -128,7 +128,7 @@ func (s *workSource) Settle(ctx context.Context, list []worker.Settlement) ([]er
 			in.Messages[i].Delay = x.Delay.String()
 		}
 	}
-	out, err := sendJSON[api.MessageResults](ctx, s.c, &request{method: http.MethodPost, path: queuePath(s.queue, "/settle"), idempotent: true}, &in)
+	out, err := sendJSON[api.MessageResults](ctx, s.c, &request{method: http.MethodPost, path: queuePath(s.queue, "/settle"), idempotent: true, bounded: true}, &in)
 	switch {
 	case err != nil:
 		return nil, err

@@ -21,7 +21,7 @@ import (
 )
 
 // queueBroker starts a broker with the queue jobs, and returns a client of it.
-func queueBroker(t *testing.T, settings map[string]string) *client.Client {
+func queueBroker(t testing.TB, settings map[string]string) *client.Client {
 	t.Helper()
 	b := must.Get(seb.Open(t.Context(), seb.Options{Bucket: "mem:", APIKey: "a-key-of-the-test-of-workers"}))(t)
 	server := httptest.NewServer(b.Handler())
@@ -35,7 +35,7 @@ func queueBroker(t *testing.T, settings map[string]string) *client.Client {
 	return c
 }
 
-func sendJobs(t *testing.T, c *client.Client, values ...string) {
+func sendJobs(t testing.TB, c *client.Client, values ...string) {
 	t.Helper()
 	var list []client.OutgoingMessage
 	for _, v := range values {
@@ -150,4 +150,17 @@ func TestWorkRefusals(t *testing.T) {
 	check.ErrorIs(t, c.Work(t.Context(), "jobs", client.WorkOptions{}, func(context.Context, *client.LeasedMessage) error {
 		return c.DeleteQueue(t.Context(), "jobs")
 	}), client.ErrUnknownTopic)
+}
+
+// BenchmarkWork works off messages of 1 KiB with 16 functions that return at once.
+func BenchmarkWork(b *testing.B) {
+	c := queueBroker(b, nil)
+	value := strings.Repeat("x", 1024)
+	for left := b.N; left > 0; left -= 1000 {
+		sendJobs(b, c, slices.Repeat([]string{value}, min(left, 1000))...)
+	}
+	b.ResetTimer()
+	must.NoError(b, c.Work(b.Context(), "jobs", client.WorkOptions{Concurrency: 16, UntilEmpty: true}, func(context.Context, *client.LeasedMessage) error {
+		return nil
+	}))
 }

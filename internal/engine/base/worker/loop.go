@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -115,14 +116,16 @@ func (l *loop) result() error {
 	return fmt.Errorf("%d settlements are not stored, so their messages come again: %w", l.unsettled, err)
 }
 
-// drain takes what has happened meanwhile, so that one request serves all of it.
+// drain takes what has happened meanwhile, so that one request serves all of it. It starts no function, so it
+// ends.
 func (l *loop) drain() {
-	for range cap(l.events) {
+	for yields := 0; yields < 2; {
 		select {
 		case f := <-l.events:
 			f()
 		default:
-			return
+			runtime.Gosched() // functions that return at once
+			yields++
 		}
 	}
 }
