@@ -172,6 +172,7 @@ func (l *loop) leaseOnce(ctx context.Context, r Request) (list []Lease, err erro
 		began := time.Now()
 		bounded, cancel := call(ctx, r.Wait)
 		list, err = l.s.Lease(bounded, r)
+		silent := bounded.Err() != nil
 		cancel()
 		switch {
 		case len(list) > 0 || ctx.Err() != nil:
@@ -179,7 +180,7 @@ func (l *loop) leaseOnce(ctx context.Context, r Request) (list []Lease, err erro
 		case err == nil && time.Since(began) >= r.Wait/2:
 			return nil, nil
 		case err == nil: // a broker that stops, or has too many connections, does not wait
-		case l.s.Judge(err) != Again && bounded.Err() == nil:
+		case !silent && l.s.Judge(err) != Again:
 			return nil, err
 		default:
 			l.o.OnError(fmt.Errorf("lease: %w", err))
@@ -350,6 +351,7 @@ func (l *loop) extend(ctx context.Context) {
 			got, err := l.s.Settle(bounded, list)
 			cancel()
 			if err != nil {
+				l.o.OnError(fmt.Errorf("extend: %w", err))
 				break // the next turn tries again; an error that stays ends the lease of the next messages
 			}
 			results = append(results, got...)

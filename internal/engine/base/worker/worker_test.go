@@ -379,6 +379,65 @@ func TestDown(t *testing.T) {
 	}
 }
 
+// TestRefused: an error of a lease that no repetition changes ends Run, also long after the start.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, told := newQueue(), []error{}
+		time.AfterFunc(time.Hour, func() { q.locked(func() { q.down = errFinal }) })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		check.ErrorIs(t, Run(ctx, q, Options{OnError: func(err error) { told = append(told, err) }}), errFinal)
+		check.NoError(t, ctx.Err())
+		check.Equal(t, len(told), 0)
+	})
+}
+
+// TestDeadCalls: a lease that is not answered is asked for again.
+func TestDeadCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, told := newQueue("m"), 0
+		q.run = func(context.Context, string) error { return nil }
+		s := &silent{queue: q}
+		check.NoError(t, Run(t.Context(), s, Options{UntilEmpty: true, OnError: func(error) { told++ }}))
+		check.Equal(t, told, 1)
+		check.Equal(t, q.said(), "m/1 done")
+	})
+}
+
+// silent does not answer its first lease.
+type silent struct {
+	*queue
+	asked bool
+}
+
+func (s *silent) Lease(ctx context.Context, r Request) ([]Lease, error) {
+	if !s.asked {
+		s.asked = true
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.queue.Lease(ctx, r)
+}
+
+// TestExtendFails: an extension that fails is told, and tried again.
+func TestExtendFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, told := newQueue("m"), []error{}
+		q.run = func(context.Context, string) error {
+			q.locked(func() { q.down = errAgain })
+			time.Sleep(12 * time.Second)
+			q.locked(func() { q.down = nil })
+			time.Sleep(time.Minute)
+			return nil
+		}
+		check.NoError(t, Run(t.Context(), q, Options{UntilEmpty: true, OnError: func(err error) { told = append(told, err) }}))
+		check.Equal(t, q.said(), "m/1 done")
+		if len(told) != 1 || told[0].Error() != "extend: again" {
+			t.Errorf("told %v", told)
+		}
+	})
+}
+
 // TestDownWithMessages: messages whose functions have returned are settled when the source answers again.
 func TestDownWithMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
