@@ -52,6 +52,11 @@ func (m *Queues) Redrive(ctx context.Context, r RedriveRequest) (out Redriven, e
 	}
 	topic := l.ref()
 	m.mu.Unlock()
+	if r.To != "" {
+		if _, err := m.target(l, &r, r.To); err != nil {
+			return out, err
+		}
+	}
 	if err := m.auditRedrive(ctx, &r); err != nil {
 		return out, err
 	}
@@ -155,18 +160,30 @@ func (m *Queues) redrive(ctx context.Context, l *live, r *RedriveRequest, ids []
 	return moved, max(1, last), err
 }
 
-// transfer appends messages to a target and ends them, in one slot.
-func (m *Queues) transfer(ctx context.Context, l *live, r *RedriveRequest, to string, ids []ID, recs []record.Record) (moved int, err error) {
+// target returns the queue that gets messages, if the client may send to it.
+func (m *Queues) target(l *live, r *RedriveRequest, to string) (target broker.TopicRef, err error) {
+	if r.Allow != nil {
+		if err := r.Allow(to); err != nil {
+			return target, err
+		}
+	}
 	target, ok := m.b.TopicNamed(to)
 	switch {
+	case !ok && r.To == "":
+		return target, &state.InvalidError{Field: "to", Reason: fmt.Sprintf("queue %q, from which messages come, does not exist: name another one", to)}
 	case !ok:
-		return 0, fmt.Errorf("target %q: %w", to, state.ErrUnknownTopic)
+		return target, &state.InvalidError{Field: "to", Reason: fmt.Sprintf("there is no queue %q", to)}
 	case target.ID == l.ref().ID:
-		return 0, &state.InvalidError{Field: "to", Reason: "is the queue itself"}
-	case r.Allow != nil:
-		if err := r.Allow(to); err != nil {
-			return 0, err
-		}
+		return target, &state.InvalidError{Field: "to", Reason: "is the queue itself"}
+	}
+	return target, nil
+}
+
+// transfer appends messages to a target and ends them, in one slot.
+func (m *Queues) transfer(ctx context.Context, l *live, r *RedriveRequest, to string, ids []ID, recs []record.Record) (moved int, err error) {
+	target, err := m.target(l, r, to)
+	if err != nil {
+		return 0, err
 	}
 	if r.DryRun {
 		return len(ids), nil

@@ -221,6 +221,7 @@ var badQueueRequests = []struct {
 	{"DELETE", "/queues/q/messages/0-7", "", api.UnknownMessage, ""},
 	{"DELETE", "/queues/q/messages/9-7", "", api.UnknownMessage, ""},
 	{"POST", "/queues/q/redrive", `{"max":1001}`, api.BadRequest, "max"},
+	{"POST", "/queues/q/redrive", `{"to":"missing"}`, api.BadRequest, "to"},
 	{"POST", "/queues/q/redrive", `{"after":"x"}`, api.BadRequest, "after"},
 	{"POST", "/queues/plain/purge", "", api.NotAQueue, ""},
 	{"POST", "/queues/none/pause", "", api.UnknownTopic, ""},
