@@ -134,6 +134,13 @@ type TokenCreated struct {
 	Hint   string `json:"hint,omitempty"` // Advice, with the first token of a bucket.
 }
 
+// SigningPair is the answer to POST /tokens/{id}/aws: what a client of the SQS API signs its requests with.
+type SigningPair struct {
+	AccessKeyID string `json:"access_key_id"`
+	// It is derived from the token and a key of the cluster. The broker does not store it.
+	SecretAccessKey string `json:"secret_access_key"`
+}
+
 // Tokens is the answer to GET /tokens, sorted by ID.
 type Tokens struct {
 	Tokens []Token `json:"tokens"`

@@ -52,6 +52,7 @@ var wire = []any{
 	api.AuditActor{},
 	api.AuditRecord{},
 	api.AuditResource{},
+	api.SigningPair{},
 	api.TokenCreated{},
 	api.Tokens{},
 	api.AwaitedEvent{},

@@ -143,6 +143,12 @@ func (c *Client) RotateToken(ctx context.Context, id string, overlap time.Durati
 	return post[CreatedToken](ctx, c, "/tokens/"+url.PathEscape(id)+"/rotate", url.Values{"overlap": {overlap.String()}}, false)
 }
 
+// SigningPair returns the access key and the secret with which a token signs requests of the SQS API. They
+// are those of its newest secret, and are valid as long as that. Errors: ErrUnknownToken, ErrForbidden.
+func (c *Client) SigningPair(ctx context.Context, id string) (SigningPair, error) {
+	return post[SigningPair](ctx, c, "/tokens/"+url.PathEscape(id)+"/aws", nil, false)
+}
+
 // Token returns a token, without its secret. Error: ErrUnknownToken.
 func (c *Client) Token(ctx context.Context, id string) (Token, error) {
 	return get[Token](ctx, c, "/tokens/"+url.PathEscape(id), nil)

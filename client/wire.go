@@ -132,4 +132,6 @@ type (
 	TokenSecret = api.TokenSecret
 	// CreatedToken is a token with its secret.
 	CreatedToken = api.TokenCreated
+	// SigningPair is what a token signs requests of the SQS API with.
+	SigningPair = api.SigningPair
 )

@@ -197,7 +197,7 @@ func newToken() *cobra.Command {
 		Long: `A token is the API key of one client, with the rights that the client needs. It works for HTTP, for the commands
 (--api-key, $SEB_API_KEY) and for Kafka clients (user name: the ID; password: the token). Patterns are a name, the beginning of
 names and *, or * for every name. Topics of Seb itself, such as firings, need their exact name.`,
-	}, newTokenCreate(&r), newTokenList(&r), newTokenShow(&r), newTokenRotate(&r), newTokenRevoke(&r))
+	}, newTokenCreate(&r), newTokenList(&r), newTokenShow(&r), newTokenRotate(&r), newTokenAWS(&r), newTokenRevoke(&r))
 }
 
 // tokenIDs completes the ID of a token.
@@ -319,6 +319,29 @@ was last used.`,
 			return err
 		}
 		return printSecret(cmd, *asJSON, &t)
+	})
+	return cmd
+}
+
+func newTokenAWS(r *remote) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "aws ID",
+		Short: "Print the access key and the secret with which a token uses the SQS API",
+		Long: `Prints them as settings of AWS programs. They are those of the newest secret of the token, and are valid as long as that: a
+rotation makes new ones, and both are valid until the overlap ends. The broker needs a secrets key ("seb secrets init").`,
+		Example: "  seb token aws mailer\n  eval \"$(seb token aws mailer | sed 's/^/export /')\"",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: r.tokenIDs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+		pair, err := c.SigningPair(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return printOr(cmd.OutOrStdout(), *asJSON, &pair, func(w io.Writer, p *client.SigningPair) error {
+			_, err := fmt.Fprintf(w, "AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s\n", p.AccessKeyID, p.SecretAccessKey)
+			return err
+		})
 	})
 	return cmd
 }

@@ -18,8 +18,9 @@ type Table struct {
 	of         map[string]map[Rule]struct{} // rules by principal
 	grants     map[string]*Grants           // compiled rules; nil in a shared table
 	quotas     map[string]Quota             // by principal
-	shared     bool                         // the maps are shared: copy before a change
-	text       int                          // bytes of IDs, names and verifiers
+	signing    string
+	shared     bool // the maps are shared: copy before a change
+	text       int  // bytes of IDs, names and verifiers
 }
 
 // Change is one change of a table: everything in it happens, or nothing. Deletions come first.
@@ -33,7 +34,9 @@ type Change struct {
 	PutRules     []Rule
 	DeleteQuotas []string // principals
 	PutQuotas    []Quota
-	Used         []Use
+	// PutSigning replaces the key of Signing; "" does not.
+	PutSigning string
+	Used       []Use
 }
 
 // Use is the last use of a secret. It does not change the table's version.
@@ -50,7 +53,7 @@ func (c *Change) IsEmpty() bool {
 
 // Versioned reports whether the change makes a new version of the table: it changes more than uses.
 func (c *Change) Versioned() bool {
-	return len(c.Delete)+len(c.Put)+len(c.DeleteRules)+len(c.PutRules) > 0 || c.ChangesQuotas()
+	return len(c.Delete)+len(c.Put)+len(c.DeleteRules)+len(c.PutRules)+len(c.PutSigning) > 0 || c.ChangesQuotas()
 }
 
 // ChangesQuotas reports whether the change has quotas, which need a higher format level.
@@ -100,6 +103,10 @@ func (t *Table) QuotaFor(principal string) Quota {
 func (t *Table) Quotas() []Quota {
 	return sorting.Sorted(maps.Values(t.quotas), func(a, b Quota) int { return cmp.Compare(a.Principal, b.Principal) })
 }
+
+// Signing returns the encrypted key from which the secrets are derived that sign requests of the SQS API;
+// "": none.
+func (t *Table) Signing() string { return t.signing }
 
 // Compile arranges the rules of a principal, including those for Any. It may be called concurrently
 // on a shared table.
@@ -178,6 +185,10 @@ func (t *Table) Apply(c *Change) {
 		t.removeQuota(q.Principal)
 		t.quotas[q.Principal] = q
 		t.text += len(q.Principal)
+	}
+	if c.PutSigning != "" {
+		t.text += len(c.PutSigning) - len(t.signing)
+		t.signing = c.PutSigning
 	}
 	for _, u := range c.Used {
 		t.use(u)

@@ -58,10 +58,13 @@ func accessChange(t *access.Table, c *access.Change) *audit.Change {
 			out.Details["expires"] = time.UnixMicro(at).UTC().Format(time.RFC3339)
 		}
 	}
+	if c.PutSigning != "" {
+		out.Action, out.Resource = "secrets.signing-key", audit.Resource{Type: "cluster"}
+	}
 	for _, id := range c.Delete {
 		out.Action, out.Resource = "token.revoke", audit.Resource{Type: "principal", Name: id}
 	}
-	if len(c.Put)+len(c.Delete) == 0 {
+	if len(c.Put)+len(c.Delete)+len(c.PutSigning) == 0 {
 		if rules := slices.Concat(c.PutRules, c.DeleteRules); len(rules) > 0 {
 			out.Action, out.Resource.Name = ruleAction(c), rules[0].Principal
 		} else {
@@ -216,6 +219,17 @@ func (b *Broker) AppendChange(ctx context.Context, a Append, c *audit.Change) Re
 	}
 	t := b.log.Submit([]log.Append{{Head: head, Data: a.Data, Audit: record}})
 	return result(&t.Wait(ctx)[0])
+}
+
+// Audit stores an audit record of what the client of ctx did, and waits for that. Without an audit topic
+// it does nothing. Use it for what changes no state.
+func (b *Broker) Audit(ctx context.Context, c *audit.Change) error {
+	a, err := b.auditRecord(ctx, c)
+	if a == nil || err != nil {
+		return err
+	}
+	r := result(&b.log.Submit([]log.Append{*a}).Wait(ctx)[0])
+	return r.Err
 }
 
 // Denied samples a request that a client had no right to, for the audit topic. It does not wait.

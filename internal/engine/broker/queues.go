@@ -186,8 +186,12 @@ func (b *Broker) checkQueue(settings map[string]string, partitions int) error {
 	if partitions > state.QueuePrioritiesMax {
 		return &state.InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d: those of a queue are its priorities, at most %d", partitions, state.QueuePrioritiesMax)}
 	}
-	if has := b.Level().Now; has < state.LevelQueues {
-		return &state.LevelError{Needs: state.LevelQueues, Has: has}
+	needs := uint32(state.LevelQueues)
+	if q := state.Resolve(settings).Queue; q != nil && q.SQS != "" {
+		needs = state.LevelSigning
+	}
+	if has := b.Level().Now; has < needs {
+		return &state.LevelError{Needs: needs, Has: has}
 	}
 	for _, name := range []string{"retention-time", "cleanup-policy"} {
 		if v, ok := settings[name]; ok && v != "delete" && v != "unlimited" {

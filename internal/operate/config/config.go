@@ -92,6 +92,8 @@ type HTTP struct {
 	Hosts List
 	// Console enables the web console on the listener.
 	Console bool
+	// SQS enables the SQS API on the listener.
+	SQS bool
 	// OriginalClient: requests without an Accept header come from the original program's client,
 	// which stores error answers as records.
 	OriginalClient bool
@@ -296,7 +298,7 @@ func Default() Config {
 
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,
-		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000, Console: true},
+		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000, Console: true, SQS: true},
 		Kafka:       Kafka{Listen: KafkaListen, Optional: true},
 		Riemann:     Riemann{Topic: "riemann", Ack: AckStored, Patience: 4 * time.Second, MaxMessage: 1 << 20},
 		TLS:         TLS{Listeners: strings.Join(TLSListeners, ",")},

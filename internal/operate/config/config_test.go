@@ -48,7 +48,7 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 	must.NoError(t, c.Validate())
 	want := config.Default()
 	want.Log.Level = slog.LevelDebug
-	want.HTTP = config.HTTP{Address: "0.0.0.0", Port: 1234, APIKey: "api-key", Connections: 7, Console: true}
+	want.HTTP = config.HTTP{Address: "0.0.0.0", Port: 1234, APIKey: "api-key", Connections: 7, Console: true, SQS: true}
 	want.Pprof = config.Pprof{Enable: true, Address: "127.0.0.1", Port: 5001}
 	want.S3Bucket, want.ReadOnly = "events", true
 	want.Cache.Dir = "/c"

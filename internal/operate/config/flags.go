@@ -42,6 +42,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.IntVar(&c.HTTP.Connections, "http-connections", c.HTTP.Connections, "maximum of concurrent HTTP connections; --memory-limit can lower it, which is logged at the start")
 	fs.Var(&c.HTTP.Origins, "cors-origin", "origin of web pages that may use the API, such as https://app.example.com; repeat it for several (default none: requests of pages on other hosts are refused)")
 	fs.Var(&c.HTTP.Hosts, "http-host", "name of this broker with which /healthz, /readyz, /openapi.json and pprof answer, besides localhost, IP addresses and --advertise; repeat it for several")
+	fs.BoolVar(&c.HTTP.SQS, "sqs", c.HTTP.SQS, "serve the SQS API for the queues; false disables it")
 	fs.BoolVar(&c.HTTP.Console, "console", c.HTTP.Console, "serve the web console at /console/; false disables it")
 	fs.BoolVar(&c.HTTP.OriginalClient, "original-client", c.HTTP.OriginalClient, "on an error, close the connection of a read without an Accept header, because the original client stores error answers as records")
 

@@ -212,7 +212,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	if s.node, err = node.Open(ctx, options); err != nil {
 		return err
 	}
-	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log, Metrics: set})
+	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Keys: s.secrets, Logger: s.log, Metrics: set})
 	s.deliver(set)
 	if err = s.open(ctx, set); err != nil {
 		close(s.stopping)
@@ -289,7 +289,10 @@ func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 	o.Origins, o.Hosts, o.WebhookTargets = s.cfg.HTTP.Origins.List(), s.knownHosts(), s.targets
 	o.Groups, o.Members, o.WriteMetrics = s.httpGroups(), s.groupMembers(), newMetricsWriter(set, s.node.Broker, s.node.Queues())
 	o.Version, o.Run, o.Started, o.Warnings = s.cfg.Version, s.run.String(), time.Now().UTC(), s.ports.warnings
-	o.Stats, o.Latency = s.stats, &s.latency
+	o.Stats, o.Latency, o.NoSQS = s.stats, &s.latency, !s.cfg.HTTP.SQS
+	if strings.Contains(s.cfg.Advertise, "://") {
+		o.SQSBase = s.cfg.Advertise
+	}
 	o.Cluster, o.ClusterTLS, o.Control, o.PeerLink = s.peers.view(), trusts, s.peers.control(), s.peers.link()
 	o.Console, o.Kafka, o.RiemannStatus = s.consoleFiles(), s.kafkaStatus, s.riemannStatus
 	if s.api, err = httpapi.New(s.node.Broker, o); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 // The errors of a login.
@@ -70,9 +71,11 @@ type Options struct {
 	// Internal are topics of Seb itself, such as that of firings. Only rules with the exact name
 	// match them.
 	Internal []string
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil: none
-	Metrics  *metrics.Set     // nil: a set of its own
+	// Keys encrypt the signing key of the cluster; nil: there are no signatures.
+	Keys    *secrets.Ring
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: none
+	Metrics *metrics.Set     // nil: a set of its own
 }
 
 // Authority authenticates clients. Its methods may be called concurrently.
@@ -94,11 +97,13 @@ type Authority struct {
 	uses       uses
 	watches    watches
 	meters     *meters
+	keys       *secrets.Ring
+	signing    atomic.Pointer[opened]
 }
 
 // New returns an Authority. The caller closes it before the broker.
 func New(o Options) *Authority {
-	a := &Authority{b: o.Broker, root: sha256.Sum256([]byte(o.RootKey)), internal: o.Internal, now: o.Now, log: o.Logger}
+	a := &Authority{b: o.Broker, root: sha256.Sum256([]byte(o.RootKey)), internal: o.Internal, now: o.Now, log: o.Logger, keys: o.Keys}
 	if a.now == nil {
 		a.now = time.Now
 	}

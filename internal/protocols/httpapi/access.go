@@ -327,6 +327,10 @@ func (p *principal) ReadFrom(r io.Reader) (int64, error) {
 // authenticate returns the client of a request: by its key, or without one by its session, its
 // certificate, or the broker that has verified its certificate. A session ends at a time; others do not.
 func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (who *auth.Identity, ends time.Time, err error) {
+	if s := sqsOf(r); s != nil {
+		who, err = s.authenticate(r)
+		return who, ends, err
+	}
 	keys := r.Header["Authorization"]
 	if page := r.Header.Get(api.HeaderSession); page != "" && len(keys) == 0 {
 		return a.bySession(r, page)

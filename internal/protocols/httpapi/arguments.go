@@ -45,6 +45,7 @@ var takes = map[routeKey]arguments{
 	{http.MethodDelete, "/entities/{entity}"}:    {false, []string{httpconn.ParamTopic}},
 	{http.MethodPost, "/tokens"}:                 {true, nil},
 	{http.MethodPost, "/tokens/{id}/rotate"}:     {false, []string{httpconn.ParamOverlap}},
+	{http.MethodPost, "/tokens/{id}/aws"}:        {false, nil},
 	{http.MethodPost, "/acls"}:                   {true, nil},
 	{http.MethodDelete, "/acls"}: {false, []string{
 		httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
@@ -55,6 +56,9 @@ var takes = map[routeKey]arguments{
 // checkArguments returns the fault of an argument that the route does not read. GET routes ignore
 // others, because programs add some to any address.
 func (rt *route) checkArguments(w http.ResponseWriter, r *http.Request) error {
+	if s := sqsOf(r); s != nil {
+		return s.fault
+	}
 	if rt.method == http.MethodGet {
 		return nil
 	}

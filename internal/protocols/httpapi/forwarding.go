@@ -99,7 +99,7 @@ func (a *API) send(rt *route, call *forward.Call, w http.ResponseWriter, r *http
 		a.relayed(r, resp)
 		return nil
 	}
-	if rt.path == leasePath { // its connection waits, as at the leader
+	if s := sqsOf(r); rt.path == leasePath || s != nil && s.Waits() { // its connection waits, as at the leader
 		ctx, done := a.stops.Until(r.Context())
 		defer done()
 		slot := httpconn.SlotOf(ctx)
@@ -168,12 +168,15 @@ func (a *API) vouch(r, out *http.Request, to cluster.Run, as *auth.Identity) {
 		code := a.o.Auth.Vouch("certificate", run, to.String(), r.RemoteAddr, out.Method, out.URL.RequestURI(), ends, name)
 		out.Header.Set(api.HeaderForwardedAs, code+" "+ends+" "+url.PathEscape(name))
 	}
+	if s := sqsOf(r); s != nil {
+		out.Header.Set(api.HeaderForwardedAs, a.vouchSigned(out, run, to.String(), r.RemoteAddr, s))
+	}
 }
 
 // certified returns a client that is known by its certificate; nil: by a key or a session.
 func (a *API) certified(r *http.Request) (*auth.Identity, error) {
 	peer := httpconn.SlotOf(r.Context()).Peer()
-	if peer == nil || len(r.Header["Authorization"]) > 0 || r.Header.Get(api.HeaderSession) != "" {
+	if peer == nil || sqsOf(r) != nil || len(r.Header["Authorization"]) > 0 || r.Header.Get(api.HeaderSession) != "" {
 		return nil, nil
 	}
 	return a.o.Auth.Holder(peer, r.RemoteAddr)
@@ -182,6 +185,9 @@ func (a *API) certified(r *http.Request) (*auth.Identity, error) {
 // onBehalf returns the client with a certificate for which another broker has forwarded a request.
 func (a *API) onBehalf(r *http.Request) (*auth.Identity, error) {
 	parts := strings.Split(r.Header.Get(api.HeaderForwardedAs), " ")
+	if len(parts) == signedParts && a.o.Cluster != nil {
+		return a.signedOnBehalf(r, parts)
+	}
 	if len(parts) != 3 || a.o.Cluster == nil {
 		return nil, auth.ErrUnauthenticated
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/internal/protocols/auth"
 	"github.com/sebbroker/seb/internal/protocols/console"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -52,6 +53,15 @@ type server struct {
 // ownTopics are the topics of Seb itself.
 var ownTopics = []string{"triggers", "firings", "events"}
 
+// testRing has the secrets key of the brokers of tests.
+var testRing = func() *secrets.Ring {
+	r, err := secrets.Parse(secrets.NewKey().Reveal())
+	if err != nil {
+		panic(err)
+	}
+	return r
+}()
+
 // authority returns an Authority with the key of the tests, until the test ends.
 func authority(t testing.TB, b *broker.Broker) *auth.Authority {
 	a := auth.New(auth.Options{Broker: b, RootKey: canary, Internal: ownTopics})
@@ -68,7 +78,9 @@ type setup struct {
 	keys   bool             // with a key index
 	plain  bool             // the secrets of webhooks are readable in the bucket
 	wrap   func(KeyIndex) KeyIndex
-	tls    bool
+	// secrets has the keys of the signing key; nil: none.
+	secrets *secrets.Ring
+	tls     bool
 }
 
 // start opens a broker. When the test ends it checks that all memory was released and that the key
@@ -77,7 +89,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	t.Helper()
 	s := &server{t: t, log: &sebtest.Log{}}
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c := setup{store: objstore.NewMemory(), limit: 256 << 20}
+	c := setup{store: objstore.NewMemory(), limit: 256 << 20, secrets: testRing}
 	c.broker = broker.Options{Options: log.Options{NoWait: true, Logger: logger}, AutoCreate: true}
 	c.http = Options{Hosts: []string{"x"}, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond, Console: console.Serve, Control: obeying{}}
 	for _, f := range change {
@@ -99,7 +111,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		s.close = s.b.Close
 		c.http.Queues = queue.Open(queue.Options{Broker: s.b, Logger: logger})
 	}
-	s.auth = auth.New(auth.Options{Broker: s.b, RootKey: canary, Internal: ownTopics, Now: c.now})
+	s.auth = auth.New(auth.Options{Broker: s.b, RootKey: canary, Internal: ownTopics, Now: c.now, Keys: c.secrets})
 	c.http.Auth = s.auth
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 	"github.com/sebbroker/seb/internal/protocols/httpapi/forward"
 	"github.com/sebbroker/seb/internal/protocols/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/protocols/problem"
+	"github.com/sebbroker/seb/internal/protocols/sqs"
 	"github.com/sebbroker/seb/internal/protocols/tlsport"
 )
 
@@ -57,6 +58,7 @@ type API struct {
 	led            atomic.Int64 // when a leader was known last, since began
 	triggers       *Triggers
 	sampling       chan struct{} // a token while events are sampled
+	sqs            *sqs.Server   // nil: the SQS API is off
 }
 
 // dryRunBytes bounds the memory of all dry runs if the budget is large enough.
@@ -89,6 +91,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Drain: a.stops,
 		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16), Evaluator: a.evaluator,
 	})
+	a.sqs = a.newSQS()
 	a.source = NewSource(b, readOptions{
 		BudgetWait: a.o.BudgetWait, Drain: a.stops, Timeout: a.pace, Records: a.metrics.read, Bytes: a.metrics.readOut,
 	})
@@ -127,6 +130,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault != nil:
 		err = fault
+	case a.isSQS(r):
+		rt, err = a.answerSQS(w, r)
 	case p != nil && isPreflight(r):
 		err = a.servePreflight(w, r)
 	case p != nil && p.Code == api.NotFound && a.isPage(r):
@@ -163,7 +168,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
-	a.writeError(w, r, err)
+	a.writeFault(rt, w, r, err)
 }
 
 // serveKeyed authenticates the client of a request, and answers it: here, or by the leader. If this
@@ -452,7 +457,7 @@ func newMetrics(set *metrics.Set) *apiMetrics {
 		forwards:   set.NewCounter(forwardsWith(codeOK)),
 		routes:     map[routeKey]routeMetrics{},
 	}
-	for _, rt := range append([]route{{}}, routes...) {
+	for _, rt := range append([]route{{}, *sqsRoute, *sqsReceive}, routes...) {
 		m.routes[rt.key()] = routeMetrics{
 			duration: set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=%q}", rt.name())),
 			ok:       set.NewCounter(requestsOf(rt.name(), codeOK)),

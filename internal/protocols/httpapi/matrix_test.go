@@ -133,6 +133,7 @@ var validRequests = map[string]validRequest{
 	"GET /tokens/{id}":                     {at: "/tokens/someone", status: 200, asked: []string{access.ClusterName}},
 	"DELETE /tokens/{id}":                  {at: "/tokens/old%d", status: 204, before: ownToken},
 	"POST /tokens/{id}/rotate":             {at: "/tokens/old%d/rotate", status: 201, before: ownToken, asked: []string{access.ClusterName}},
+	"POST /tokens/{id}/aws":                {at: "/tokens/someone/aws", status: 200, asked: []string{access.ClusterName}},
 	"GET /acls":                            {status: 200},
 	"POST /acls":                           {body: `{"rules":[{"principal":"someone","resource":"group","pattern":"g","operation":"read","deny":true}]}`, status: 200},
 	"DELETE /acls":                         {path: "?principal=unknown", status: 200},

@@ -61,6 +61,10 @@ type Options struct {
 	Riemann *index.Index
 	// Queues are the queues of the broker; with nil the routes of queues report that there are none.
 	Queues *queue.Queues
+	// NoSQS disables the SQS API, which is on if there are queues. SQSBase is the URL of the broker in the
+	// URLs of queues; "": that of the request.
+	NoSQS   bool
+	SQSBase string
 	// Groups changes committed offsets; nil means the broker, which does not know group members.
 	Groups Groups
 	// Members describes the members of groups; nil means that groups have none.

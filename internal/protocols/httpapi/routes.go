@@ -107,6 +107,7 @@ var routes = []route{
 	{http.MethodGet, "/tokens/{id}", anyBroker, needs{{access.Describe, access.Cluster, asked, ""}}, encoded((*API).getToken)},
 	{http.MethodDelete, "/tokens/{id}", leader, needs{alterCluster}, (*API).deleteToken},
 	{http.MethodPost, "/tokens/{id}/rotate", leader, needs{{access.Alter, access.Cluster, asked, ""}}, (*API).postTokenRotate},
+	{http.MethodPost, "/tokens/{id}/aws", leader, needs{{access.Alter, access.Cluster, asked, ""}}, (*API).postTokenAWS},
 	{http.MethodGet, "/acls", anyBroker, needs{describeCluster}, encoded((*API).getRules)},
 	{http.MethodPost, "/acls", leader, needs{alterCluster}, (*API).postRules},
 	{http.MethodDelete, "/acls", leader, needs{alterCluster}, (*API).deleteRules},
@@ -166,11 +167,16 @@ func (serve serveFunc) encoded(a *API, w http.ResponseWriter, r *http.Request, b
 }
 
 // reads reports whether the route's requests take no slot of a waiting reader, because they may wait themselves.
-func (rt *route) reads() bool { return rt.method == http.MethodGet || rt.path == leasePath }
+func (rt *route) reads() bool {
+	return rt.method == http.MethodGet || rt.path == leasePath || rt.path == sqsReceive.path
+}
 
 // refusing returns the route with a handler that refuses each request.
 func (rt *route) refusing(err error) *route {
 	refuses := *rt
+	if rt.isSQS() { // this broker must verify the signature
+		refuses.at = here
+	}
 	refuses.serve = func(*API, http.ResponseWriter, *http.Request, *caller) error { return err }
 	return &refuses
 }

@@ -184,8 +184,51 @@ func (r *Ring) Rewrap(p Place, deliver []byte) ([]byte, error) {
 	return replaced(deliver, &v, r.wrap(p, data))
 }
 
+// signingName is the kind of a signing key in its additional data. It belongs to no trigger.
+const signingName = "signing key"
+
+// NewSigningKey returns a random key of a cluster, and its encrypted form.
+func (r *Ring) NewSigningKey(cluster string) (key []byte, sealed string) {
+	key = make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never returns an error: it ends the process instead
+	return key, r.sealSigningKey(cluster, key)
+}
+
+// OpenSigningKey decrypts a key of NewSigningKey. Errors: a *NoKeyError, ErrDamaged.
+func (r *Ring) OpenSigningKey(cluster, sealed string) ([]byte, error) {
+	return r.opened(sealed, &Place{Cluster: cluster}, signingName)
+}
+
+// RewrapSigningKey encrypts a key of NewSigningKey with the active key. sealed is returned as it is if that
+// has encrypted it. Errors: those of OpenSigningKey.
+func (r *Ring) RewrapSigningKey(cluster, sealed string) (string, error) {
+	id, err := SigningKeyOf(sealed)
+	if err != nil || id == r.Active() {
+		return sealed, err
+	}
+	key, err := r.OpenSigningKey(cluster, sealed)
+	if err != nil {
+		return "", err
+	}
+	return r.sealSigningKey(cluster, key), nil
+}
+
+// SigningKeyOf returns the key with which a signing key is encrypted. Error: ErrDamaged.
+func SigningKeyOf(sealed string) (KeyID, error) {
+	id, _, err := parseWrap(sealed)
+	return id, err
+}
+
+func (r *Ring) sealSigningKey(cluster string, key []byte) string {
+	k, p := r.keys[0], Place{Cluster: cluster}
+	return wrapPrefix + k.id.String() + ":" + encoded(k.aead.Seal(nil, nil, key, p.bind(signingName, k.id.String())))
+}
+
 // unwrap returns the data key.
-func (r *Ring) unwrap(p Place, text string) ([]byte, error) {
+func (r *Ring) unwrap(p Place, text string) ([]byte, error) { return r.opened(text, &p, "key") }
+
+// opened decrypts a key that is bound to a place as a kind.
+func (r *Ring) opened(text string, p *Place, kind string) ([]byte, error) {
 	id, b, err := parseWrap(text)
 	if err != nil {
 		return nil, err
@@ -194,7 +237,7 @@ func (r *Ring) unwrap(p Place, text string) ([]byte, error) {
 	if k == nil {
 		return nil, &NoKeyError{id}
 	}
-	data, err := k.aead.Open(nil, nil, b, p.bind("key", id.String()))
+	data, err := k.aead.Open(nil, nil, b, p.bind(kind, id.String()))
 	if err != nil || len(data) != keyBytes {
 		return nil, ErrDamaged
 	}

@@ -29,6 +29,7 @@ func changeFields(ch *access.Change, c *protobuf.Codec) {
 	protobuf.Messages(c, 5, "use", &ch.Used, useFields)
 	c.Strings(6, "quota to delete", &ch.DeleteQuotas)
 	protobuf.Messages(c, 7, "quota", &ch.PutQuotas, quotaFields)
+	c.String(8, "signing key", &ch.PutSigning)
 }
 
 func principalFields(p *access.Principal, c *protobuf.Codec) {
@@ -106,7 +107,7 @@ type tableMessage struct {
 }
 
 func tableOf(t *access.Table) *tableMessage {
-	m := tableMessage{access.Change{PutRules: t.Rules(), PutQuotas: t.Quotas()}, t.Version}
+	m := tableMessage{access.Change{PutRules: t.Rules(), PutQuotas: t.Quotas(), PutSigning: t.Signing()}, t.Version}
 	for _, p := range t.Principals() {
 		m.Put = append(m.Put, *p)
 	}
@@ -118,11 +119,15 @@ func (t *tableMessage) fields(c *protobuf.Codec) {
 	protobuf.Messages(c, 2, "principal", &t.Put, principalFields)
 	protobuf.Messages(c, 3, "rule", &t.PutRules, ruleFields)
 	protobuf.Messages(c, 4, "quota", &t.PutQuotas, quotaFields)
+	c.String(5, "signing key", &t.PutSigning)
 }
 
 // accessLevel is the format level that an access change needs.
 func accessLevel(c *access.Change) uint32 {
-	if c.ChangesQuotas() {
+	switch {
+	case c.PutSigning != "":
+		return LevelSigning
+	case c.ChangesQuotas():
 		return LevelSecrets
 	}
 	return LevelAccess

@@ -32,8 +32,10 @@ const (
 	LevelProducers = 7
 	// LevelQueues adds QueueUpdate, and the setting queue of topics.
 	LevelQueues = 8
+	// LevelSigning adds the signing key to AccessChange, and the setting sqs of queues.
+	LevelSigning = 9
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelQueues
+	LevelMax = LevelSigning
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -43,7 +45,7 @@ const (
 // version, so that an older program can name the version that it needs.
 var levelVersions = map[uint32]string{
 	LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0", LevelJournal: "0.1.0",
-	LevelStandby: "0.1.0", LevelProducers: "0.1.0", LevelQueues: "0.1.0",
+	LevelStandby: "0.1.0", LevelProducers: "0.1.0", LevelQueues: "0.1.0", LevelSigning: "0.1.0",
 }
 
 // RaiseTo is the record that raises a bucket to a level.

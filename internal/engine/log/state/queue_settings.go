@@ -36,7 +36,11 @@ type QueueSettings struct {
 	KeyLimit      int    // 0: no limit
 	Rate, KeyRate float64
 	Paused        bool
+	SQS           string // what the SQS API keeps, as JSON; "": nothing
 }
+
+// QueueSQSMax bounds the setting sqs in bytes.
+const QueueSQSMax = 8 << 10
 
 // The values of key-mode.
 const (
@@ -128,6 +132,10 @@ var queueSettings = []Setting{
 			s.Queue.Paused = paused
 			return strconv.FormatBool(paused), nil
 		},
+	},
+	{
+		Name: "sqs", Default: "", parse: sqsSetting,
+		Meaning: "attributes and tags of the SQS API that have no meaning for the queue, as a JSON object of at most 8 KiB",
 	},
 }
 
@@ -308,6 +316,15 @@ func queueBackoff(s *Settings, v string) (string, error) {
 	}
 	s.Queue.Backoff = b
 	return strings.Join(canonical, ","), nil
+}
+
+func sqsSetting(s *Settings, v string) (string, error) {
+	var m map[string]json.RawMessage
+	if v != "" && (len(v) > QueueSQSMax || json.Unmarshal([]byte(v), &m) != nil) {
+		return "", fmt.Errorf("%.40q is no JSON object of at most %d bytes", v, QueueSQSMax)
+	}
+	s.Queue.SQS = v
+	return v, nil
 }
 
 func deadLetter(s *Settings, v string) (string, error) {

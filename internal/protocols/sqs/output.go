@@ -1,0 +1,224 @@
+package sqs
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/xml"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/sebbroker/seb/internal/protocols/encoding"
+)
+
+// namespace is that of answers in XML.
+const namespace = "http://queue.amazonaws.com/doc/2012-11-05/"
+
+// Answer is the answer to a request, in its protocol.
+type Answer struct {
+	Status      int
+	ContentType string
+	QueryError  string // the header x-amzn-query-error; "": none
+	Body        []byte
+}
+
+// output writes the members of an answer, as JSON or XML.
+type output struct {
+	b     []byte
+	xml   bool
+	comma bool
+}
+
+// open begins a member.
+func (o *output) open(name string) {
+	if o.xml {
+		o.b = append(append(append(o.b, '<'), name...), '>')
+		return
+	}
+	if o.comma {
+		o.b = append(o.b, ',')
+	}
+	o.b = append(append(append(o.b, '"'), name...), `":`...)
+	o.comma = true
+}
+
+func (o *output) close(name string) {
+	if o.xml {
+		o.b = append(append(append(o.b, "</"...), name...), '>')
+	}
+}
+
+// value appends a text.
+func (o *output) value(v string) {
+	if !o.xml {
+		o.b = encoding.AppendString(o.b, v)
+		return
+	}
+	w := bytes.NewBuffer(o.b)
+	_ = xml.EscapeText(w, []byte(v)) // of a Buffer
+	o.b = w.Bytes()
+}
+
+func (o *output) text(name, v string) {
+	o.open(name)
+	o.value(v)
+	o.close(name)
+}
+
+// textIf appends a text that is not "".
+func (o *output) textIf(name, v string) {
+	if v != "" {
+		o.text(name, v)
+	}
+}
+
+func (o *output) blob(name string, v []byte) { o.text(name, base64.StdEncoding.EncodeToString(v)) }
+
+func (o *output) raw(name, v string) {
+	o.open(name)
+	o.b = append(o.b, v...)
+	o.close(name)
+}
+
+func (o *output) truth(name string, v bool) { o.raw(name, strconv.FormatBool(v)) }
+
+// object appends a member that each writes.
+func (o *output) object(name string, each func()) {
+	o.open(name)
+	o.braces(each)
+	o.close(name)
+}
+
+func (o *output) braces(each func()) {
+	if o.xml {
+		each()
+		return
+	}
+	o.b, o.comma = append(o.b, '{'), false
+	each()
+	o.b, o.comma = append(o.b, '}'), true
+}
+
+// list appends n objects: in JSON an array, in XML elements of their own name.
+func (o *output) list(name, element string, n int, each func(i int)) {
+	if o.xml {
+		for i := range n {
+			o.object(element, func() { each(i) })
+		}
+		return
+	}
+	o.open(name)
+	o.b, o.comma = append(o.b, '['), false
+	for i := range n {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.braces(func() { each(i) })
+	}
+	o.b, o.comma = append(o.b, ']'), true
+}
+
+// texts is list for texts.
+func (o *output) texts(name, element string, list []string) {
+	if o.xml {
+		for _, v := range list {
+			o.text(element, v)
+		}
+		return
+	}
+	o.open(name)
+	o.b = append(o.b, '[')
+	for i, v := range list {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.value(v)
+	}
+	o.b = append(o.b, ']')
+}
+
+// pairs appends a map of texts: in JSON an object, in XML elements with a key and a value. An empty one is
+// left out.
+func (o *output) pairs(name, element, key string, m map[string]string) {
+	o.mapped(name, element, key, slices.Sorted(maps.Keys(m)), func(k string) { o.value(m[k]) })
+}
+
+// mapped is pairs with values that each writes.
+func (o *output) mapped(name, element, key string, keys []string, each func(k string)) {
+	if o.xml {
+		for _, k := range keys {
+			o.open(element)
+			o.text(key, k)
+			o.open("Value")
+			each(k)
+			o.close("Value")
+			o.close(element)
+		}
+		return
+	}
+	if len(keys) == 0 {
+		return
+	}
+	o.object(name, func() {
+		for i, k := range keys {
+			if i > 0 {
+				o.b = append(o.b, ',')
+			}
+			o.b = append(encoding.AppendString(o.b, k), ':')
+			each(k)
+		}
+	})
+}
+
+// contentTypes of answers.
+const (
+	contentJSON = "application/x-amz-json-1.0"
+	contentXML  = "text/xml"
+)
+
+// answer returns the answer whose members write writes.
+func (c *Call) answer(write func(o *output)) *Answer {
+	o := &output{xml: c.Query, b: make([]byte, 0, 512)}
+	if !c.Query {
+		o.braces(func() { write(o) })
+		return &Answer{Status: http.StatusOK, ContentType: contentJSON, Body: o.b}
+	}
+	o.b = append(o.b, `<?xml version="1.0"?><`+c.Action+`Response xmlns="`+namespace+`">`...)
+	if c.action.result {
+		o.object(c.Action+"Result", func() { write(o) })
+	}
+	o.object("ResponseMetadata", func() { o.text("RequestId", c.RequestID) })
+	o.close(c.Action + "Response")
+	return &Answer{Status: http.StatusOK, ContentType: contentXML, Body: o.b}
+}
+
+// Fault returns the answer to an error. query: of a request in the Query protocol.
+func Fault(e *Error, query bool, requestID string) *Answer {
+	side := "Sender"
+	if e.ours {
+		side = "Receiver"
+	}
+	if !query {
+		o := &output{}
+		o.braces(func() {
+			o.text("__type", "com.amazonaws.sqs#"+e.Type)
+			o.text("message", e.Message)
+		})
+		return &Answer{Status: e.Status, ContentType: contentJSON, QueryError: e.Query + ";" + side, Body: o.b}
+	}
+	message := e.Message
+	if e.query != "" {
+		message = e.query
+	}
+	o := &output{xml: true, b: []byte(`<?xml version="1.0"?><ErrorResponse xmlns="` + namespace + `">`)}
+	o.object("Error", func() {
+		o.text("Type", side)
+		o.text("Code", e.Query)
+		o.text("Message", message)
+		o.b = append(o.b, "<Detail/>"...)
+	})
+	o.text("RequestId", requestID)
+	o.close("ErrorResponse")
+	return &Answer{Status: e.Status, ContentType: contentXML, Body: o.b}
+}
