@@ -220,34 +220,39 @@ func (f *File) ratios(columns []figure, rate int) [][]string {
 // worse reports whether a ratio says that the first system is worse.
 func (c *figure) worse(ratio float64) bool { return c.more && ratio < 1 || !c.more && ratio > 1 }
 
-// goals are what Seb was to reach.
+// goals are what Seb was to reach, for the Go client and for workers alone.
 func (f *File) goals() [][]string {
-	rows := [][]string{{"goal", "measured", ""}}
-	add := func(c *figure, by string) {
-		s := f.spread(c, systems[0].label, 0, by)
-		if s.N == 0 {
-			return
+	own := []string{systems[0].label, systems[1].label}
+	rows := [][]string{{"goal", own[0], "", own[1], ""}}
+	add := func(name string, c *figure, rate int, by string, text func(float64) string, met func(v float64) bool) {
+		row := []string{fmt.Sprintf("%s, batches of %d", name, c.batch)}
+		for _, label := range own {
+			s := f.spread(c, label, rate, by)
+			if row = append(row, cell(s, text)); s.N == 0 {
+				row = append(row, "")
+			} else {
+				row = append(row, report.Verdict(met(s.Middle)))
+			}
 		}
-		want := "at most 1"
-		if c.more {
-			want = "at least 1"
-		}
-		rows = append(rows, []string{fmt.Sprintf("%s of %s, batches of %d: %s", c.name, by, c.batch, want), cell(s, ratio), report.Verdict(!c.worse(s.Middle))})
+		rows = append(rows, row)
 	}
-	for i := range systems[1:] {
-		by := &systems[i+1]
+	for i := range systems[len(own):] {
+		by := &systems[len(own)+i]
 		for j := range most {
 			c := &most[j]
 			if c.name == clientsName || by.only10 && (c.more || c.batch < 10) {
 				continue
 			}
-			add(c, by.label)
+			want := "at most 1"
+			if c.more {
+				want = "at least 1"
+			}
+			add(fmt.Sprintf("%s, of %s: %s", c.name, by.label, want), c, 0, by.label, ratio, func(v float64) bool { return !c.worse(v) })
 		}
 	}
-	for _, c := range steady {
-		if c.name == p50 {
-			s := f.spread(&c, systems[0].label, rate, "")
-			rows = append(rows, []string{fmt.Sprintf("p50 from send to work, batches of %d: at most 2 ms", c.batch), cell(s, result.Time), report.Verdict(s.Middle <= 2e6)})
+	for j := range steady {
+		if c := &steady[j]; c.name == p50 {
+			add("p50 from send to work: at most 2 ms", c, rate, "", result.Time, func(v float64) bool { return v <= float64(2*time.Millisecond) })
 		}
 	}
 	return rows

@@ -75,7 +75,14 @@ type system struct {
 
 // systems are in the order of the tables. The others are compared with the first.
 var systems = []system{
-	{label: "Seb", peer: "seb-fsync", durable: "flushed", settled: "flushed", flushes: true, open: openSeb, note: "HTTP and JSON; a folder as the bucket; a lease waits up to 20 s"},
+	{
+		label: "Seb", peer: "seb-fsync", durable: "flushed", settled: "flushed, not counted", flushes: true, open: openSeb(false),
+		note: "Go client; a folder as the bucket; Work with 16 functions for each message of a batch, which leases and settles for all of them",
+	},
+	{
+		label: "Seb, each worker alone", peer: "seb-fsync", durable: "flushed", settled: "flushed", flushes: true, open: openSeb(true),
+		note: "the same, but each of 16 workers leases and settles its own batch over HTTP",
+	},
 	{
 		label: "River", peer: "postgres-fsync", durable: "flushed", settled: "flushed", flushes: true, open: openRiver,
 		note: "PostgreSQL; InsertManyFast for batches; 16 workers for each message of a batch; FetchCooldown 1 ms, the least, instead of 100 ms",

@@ -10,29 +10,33 @@ import (
 	"github.com/sebbroker/seb/client"
 )
 
-// sebClient uses package client, and for workers the HTTP API.
+// sebClient uses package client.
 type sebClient struct {
 	*caller
 	c       *Config
+	alone   bool
 	address string
 	client  *client.Client
 }
 
-func openSeb(ctx context.Context, c *Config) (Client, error) {
-	t := c.target("seb")
-	key, err := os.ReadFile(t.Options["key-file"])
-	if err != nil {
-		return nil, err
+// openSeb returns a client whose workers are those of client.Work, or alone, each with requests of its own.
+func openSeb(alone bool) func(ctx context.Context, c *Config) (Client, error) {
+	return func(ctx context.Context, c *Config) (Client, error) {
+		t := c.target("seb")
+		key, err := os.ReadFile(t.Options["key-file"])
+		if err != nil {
+			return nil, err
+		}
+		s := &sebClient{caller: newCaller(), c: c, alone: alone, address: t.Address + "/queues/" + c.Name}
+		token := strings.TrimSpace(string(key))
+		s.header.Set("Authorization", "Bearer "+token)
+		s.header.Set("Content-Type", api.JSON)
+		if s.client, err = client.New(t.Address, client.Options{APIKey: token}); err != nil {
+			return nil, err
+		}
+		_, err = s.client.CreateQueue(ctx, c.Name, client.QueueSpec{})
+		return s, err
 	}
-	s := &sebClient{caller: newCaller(), c: c, address: t.Address + "/queues/" + c.Name}
-	token := strings.TrimSpace(string(key))
-	s.header.Set("Authorization", "Bearer "+token)
-	s.header.Set("Content-Type", api.JSON)
-	if s.client, err = client.New(t.Address, client.Options{APIKey: token}); err != nil {
-		return nil, err
-	}
-	_, err = s.client.CreateQueue(ctx, c.Name, client.QueueSpec{})
-	return s, err
 }
 
 func (s *sebClient) Processes() []int { return nil }
@@ -64,6 +68,13 @@ func (s sebSender) Send(ctx context.Context, messages [][]byte) error {
 }
 
 func (s *sebClient) Work(ctx context.Context, l Listener) error {
+	if !s.alone {
+		return s.client.Work(ctx, s.c.Name, client.WorkOptions{Concurrency: s.c.Workers * s.c.Batch}, func(_ context.Context, m *client.LeasedMessage) error {
+			l.Begin(m.Value, Now())
+			l.Settled(1)
+			return nil
+		})
+	}
 	return each(ctx, s.c.Workers, func(ctx context.Context, _ int) error {
 		for ctx.Err() == nil {
 			var leased api.QueueMessages

@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -32,7 +33,8 @@ func main() {
 	only := flag.String("only", "", "parts of the names of systems, separated by commas (empty: all)")
 	fresh := flag.Bool("fresh", false, "measure again what is there")
 	results := flag.String("results", "bench/results/queues.json", "file of the results")
-	only1 := flag.Bool("report", false, "measure nothing, write the existing results")
+	flags := flag.String("seb-flags", "", "additional flags of seb serve, such as --http-debug-enable for profiles")
+	report := flag.Bool("report", false, "measure nothing, write the existing results")
 	document := flag.String("document", "docs/reports/queues.md", "the report (empty: none)")
 	campaign.Do(source, func(ctx context.Context) error {
 		var list []string
@@ -47,12 +49,12 @@ func main() {
 			return err
 		}
 		var file *queues.File
-		if *only1 {
+		if *report {
 			file, err = queues.Read(*results)
 		} else {
 			file, err = queues.Compare(ctx, queues.Options{
-				Rounds: *rounds, Time: *measured, Only: list, Fresh: *fresh, File: *results, Version: campaign.Version(ctx), Out: os.Stdout,
-				Peers: peers.Options{Cache: cache, Data: filepath.Join(cache, "queues"), Progress: os.Stdout},
+				Rounds: *rounds, Time: *measured, Only: list, Fresh: *fresh, File: *results, Version: version(ctx), Out: os.Stdout,
+				Peers: peers.Options{Cache: cache, Data: filepath.Join(cache, "queues"), Progress: os.Stdout, SebFlags: strings.Fields(*flags)},
 			})
 		}
 		if err != nil || *document == "" {
@@ -61,4 +63,13 @@ func main() {
 		fmt.Println("writing", *document)
 		return file.Write(*document)
 	})
+}
+
+// version is the commit of the source, without regard to results and documents, which the program writes.
+func version(ctx context.Context) string {
+	v := strings.TrimSuffix(campaign.Version(ctx), "-dirty")
+	if exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", ".", ":!bench/results", ":!docs").Run() != nil {
+		v += "-dirty"
+	}
+	return v
 }
