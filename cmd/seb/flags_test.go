@@ -22,7 +22,7 @@ func remoteCommands(t *testing.T) map[string][]string {
 		"acl allow": {"User:x", "read", "topic", "x"}, "acl deny": {"User:x", "read", "topic", "x"}, "acl remove": {"--principal", "User:x", "--yes"},
 		"event": {"x", "x"}, "export": {"--topic", "x", "--to", t.TempDir()}, "group reset": {"x", "x", "--to", "earliest"},
 		"import": {"--topic", "x", "--from", t.TempDir()}, "quota set": {"x", "--requests", "1"}, "topic trim": {"x", "--before", "1"},
-		"trigger dry-run": {"x"}, "trigger apply": {"-f", file}, "token create": {"x", "--read", "x"},
+		"trigger dry-run": {"x"}, "trigger apply": {"-f", file}, "token create": {"x", "--read", "x"}, "queue work": {"x", "true"},
 	}
 	all := map[string][]string{}
 	argument := regexp.MustCompile(` [A-Z|]+`)
