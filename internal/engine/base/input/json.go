@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf16"
 )
@@ -68,8 +69,7 @@ func JSON(text []byte, v any, nulls Nulls) error {
 	if err := grammar(text); err != nil {
 		return err
 	}
-	w := walk{text: text, nulls: nulls, dec: json.NewDecoder(bytes.NewReader(text)), members: map[reflect.Type]map[string]reflect.StructField{}}
-	w.dec.UseNumber()
+	w := walk{text: text, nulls: nulls}
 	if err := w.value(reflect.TypeOf(v).Elem(), place{}, 0); err != nil {
 		return err
 	}
@@ -81,14 +81,14 @@ func JSON(text []byte, v any, nulls Nulls) error {
 
 // grammar checks that a text is one JSON value.
 func grammar(text []byte) error {
+	if json.Valid(text) {
+		return nil
+	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return &Fault{Reason: "empty"}
 	}
 	var whole json.RawMessage
 	err := json.Unmarshal(text, &whole)
-	if err == nil {
-		return nil
-	}
 	reason := err.Error()
 	if strings.HasSuffix(reason, "after top-level value") {
 		return &Fault{Reason: "more than one JSON value"}
@@ -103,11 +103,10 @@ func grammar(text []byte) error {
 
 // walk checks the members of a valid text against a type.
 type walk struct {
-	text    []byte
-	dec     *json.Decoder
-	nulls   Nulls
-	members map[reflect.Type]map[string]reflect.StructField // by type and name
-	times   []timeText
+	text  []byte
+	done  int // bytes of the tokens that next has returned, with what is between them
+	nulls Nulls
+	times []timeText
 }
 
 // timeText is a time in the text, and its form that package time reads.
@@ -148,8 +147,10 @@ func (p place) member(name string) place {
 	if len(name) > nameShown {
 		shown = name[:nameShown] + "..."
 	}
-	if quoted := strconv.Quote(shown); len(quoted) != len(shown)+2 || shown == "" || strings.ContainsAny(name, ".[] ") {
-		shown = quoted
+	if !plainName(shown) {
+		if quoted := strconv.Quote(shown); len(quoted) != len(shown)+2 || shown == "" || strings.ContainsAny(name, ".[] ") {
+			shown = quoted
+		}
 	}
 	switch {
 	case p.path == "":
@@ -160,6 +161,16 @@ func (p place) member(name string) place {
 	return place{p.path + "." + shown, shown}
 }
 
+// plainName reports whether a name is one of the API: letters, digits and underscores.
+func plainName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return name != ""
+}
+
 func (p place) element(i int) place {
 	if len(p.path) > pathShown {
 		return p
@@ -167,13 +178,44 @@ func (p place) element(i int) place {
 	return place{p.path + "[" + strconv.Itoa(i) + "]", p.name}
 }
 
-// next returns the next token and its text.
-func (w *walk) next() (token json.Token, text []byte, err error) {
-	from := w.dec.InputOffset()
-	if token, err = w.dec.Token(); err != nil {
-		return nil, nil, err // impossible, because the text is valid
+// more skips what is between tokens, and reports whether a token follows that does not end an object or an array.
+func (w *walk) more() bool {
+	for strings.IndexByte(" \t\r\n,:", w.text[w.done]) >= 0 {
+		w.done++
 	}
-	return token, bytes.TrimLeft(w.text[from:w.dec.InputOffset()], " \t\r\n,:"), nil
+	return w.text[w.done] != '}' && w.text[w.done] != ']'
+}
+
+// next returns the next token. The text is valid, so its first byte is its kind.
+func (w *walk) next() []byte {
+	w.more()
+	from := w.done
+	w.done++
+	switch w.text[from] {
+	case '{', '}', '[', ']':
+	case '"':
+		for w.text[w.done] != '"' {
+			if w.text[w.done] == '\\' {
+				w.done++
+			}
+			w.done++
+		}
+		w.done++
+	default:
+		for w.done < len(w.text) && strings.IndexByte(" \t\r\n,]}", w.text[w.done]) < 0 {
+			w.done++
+		}
+	}
+	return w.text[from:w.done]
+}
+
+// unquote returns the string of a token.
+func unquote(token []byte) (text string) {
+	if bytes.IndexByte(token, '\\') < 0 {
+		return string(token[1 : len(token)-1])
+	}
+	_ = json.Unmarshal(token, &text) // it is a valid string
+	return text
 }
 
 var (
@@ -181,75 +223,74 @@ var (
 	rawMessage      = reflect.TypeFor[json.RawMessage]()
 	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	numberType      = reflect.TypeFor[json.Number]()
 )
 
 // value checks the next value, which is decoded into a value of type t; nil is any type.
-func (w *walk) value(t reflect.Type, at place, depth int) error {
-	token, text, err := w.next()
-	if err != nil {
-		return at.fault("%v", err)
-	}
-	for t != nil && t.Kind() == reflect.Pointer && token != nil {
+func (w *walk) value(t reflect.Type, at place, depth int) (err error) {
+	token := w.next()
+	null := token[0] == 'n'
+	for t != nil && t.Kind() == reflect.Pointer && !null {
 		t = t.Elem()
 	}
 	switch {
 	case t != nil && (t == rawMessage || t.Kind() == reflect.Interface):
 		t = nil
-	case token == nil && w.nulls == NoNull && t != nil && t.Kind() != reflect.Pointer:
+	case null && w.nulls == NoNull && t != nil && t.Kind() != reflect.Pointer:
 		return at.fault("must not be null; leave it out")
 	}
-	if t == timeType && token != nil {
-		return w.time(token, text, at)
+	if t == timeType && !null {
+		return w.time(token, at)
 	}
 	var own reflect.Type // decodes its text itself
-	if t != nil && (reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)) {
+	if t != nil && t.Name() != t.Kind().String() && (reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)) {
 		own, t = t, nil
 	}
-	begin := int(w.dec.InputOffset()) - len(text)
-	switch token {
-	case json.Delim('{'):
+	begin := w.done - len(token)
+	switch token[0] {
+	case '{':
 		err = w.object(t, at, depth+1)
-	case json.Delim('['):
+	case '[':
 		err = w.array(t, at, depth+1)
 	default:
-		err = scalar(t, token, text, at)
+		err = scalar(t, token, at)
 	}
 	if err == nil && own != nil {
-		if err = json.Unmarshal(w.text[begin:w.dec.InputOffset()], reflect.New(own).Interface()); err != nil {
-			err = &Fault{Path: at.path, Name: at.name, Reason: wrongKind(own, token, text, err), Err: err}
+		if err = json.Unmarshal(w.text[begin:w.done], reflect.New(own).Interface()); err != nil {
+			err = &Fault{Path: at.path, Name: at.name, Reason: wrongKind(own, token, err), Err: err}
 		}
 	}
 	return err
 }
 
 // time reads a time, which was the last token.
-func (w *walk) time(token json.Token, text []byte, at place) error {
-	value, ok := token.(string)
-	if !ok {
-		return at.fault("%s", wrongKind(reflect.TypeFor[string](), token, text, nil))
+func (w *walk) time(token []byte, at place) error {
+	if token[0] != '"' {
+		return at.fault("%s", wrongKind(reflect.TypeFor[string](), token, nil))
 	}
-	moment, err := Time(value)
+	moment, err := Time(unquote(token))
 	if err != nil {
 		return at.fault("%v", err)
 	}
-	end := int(w.dec.InputOffset())
-	w.times = append(w.times, timeText{end - len(text), end, moment.AppendFormat(nil, `"`+time.RFC3339Nano+`"`)})
+	w.times = append(w.times, timeText{w.done - len(token), w.done, moment.AppendFormat(nil, `"`+time.RFC3339Nano+`"`)})
 	return nil
 }
 
-func scalar(t reflect.Type, token json.Token, text []byte, at place) error {
-	if _, ok := token.(string); ok && HalfSurrogate(text) {
+func scalar(t reflect.Type, token []byte, at place) error {
+	text := token[0] == '"'
+	switch {
+	case text && HalfSurrogate(token):
 		return at.fault("half of a surrogate pair in a string")
+	case t == nil || text && t.Kind() == reflect.String && t != numberType:
+		return nil
 	}
-	if t != nil {
-		if err := json.Unmarshal(text, reflect.New(t).Interface()); err != nil {
-			return at.fault("%s", wrongKind(t, token, text, err))
-		}
+	if err := json.Unmarshal(token, reflect.New(t).Interface()); err != nil {
+		return at.fault("%s", wrongKind(t, token, err))
 	}
 	return nil
 }
 
-func (w *walk) object(t reflect.Type, at place, depth int) error {
+func (w *walk) object(t reflect.Type, at place, depth int) (err error) {
 	var members map[string]reflect.StructField
 	var element reflect.Type
 	switch {
@@ -259,19 +300,17 @@ func (w *walk) object(t reflect.Type, at place, depth int) error {
 	case t.Kind() == reflect.Map:
 		element = t.Elem()
 	case t.Kind() == reflect.Struct:
-		members = w.membersOf(t)
+		members = membersOf(t)
 	default:
-		return at.fault("%s", wrongKind(t, json.Delim('{'), nil, nil))
+		return at.fault("%s", wrongKind(t, []byte("{"), nil))
 	}
 	seen := map[string]bool{}
-	for w.dec.More() {
-		token, text, err := w.next()
-		name, _ := token.(string)
+	for w.more() {
+		token := w.next()
+		name := unquote(token)
 		here := at.member(name)
 		switch {
-		case err != nil:
-			return at.fault("%v", err)
-		case HalfSurrogate(text):
+		case HalfSurrogate(token):
 			return here.fault("half of a surrogate pair in a name")
 		case seen[name]:
 			return here.fault("given twice")
@@ -294,8 +333,8 @@ func (w *walk) object(t reflect.Type, at place, depth int) error {
 			return err
 		}
 	}
-	_, _, err := w.next()
-	return err
+	w.next()
+	return nil
 }
 
 func (w *walk) array(t reflect.Type, at place, depth int) error {
@@ -307,29 +346,28 @@ func (w *walk) array(t reflect.Type, at place, depth int) error {
 	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
 		element = t.Elem()
 	default:
-		return at.fault("%s", wrongKind(t, json.Delim('['), nil, nil))
+		return at.fault("%s", wrongKind(t, []byte("["), nil))
 	}
-	for i := 0; w.dec.More(); i++ {
+	for i := 0; w.more(); i++ {
 		if err := w.value(element, at.element(i), depth); err != nil {
 			return err
 		}
 	}
-	_, _, err := w.next()
-	return err
+	w.next()
+	return nil
 }
 
 // skip passes a value that is data.
 func (w *walk) skip(at place, depth int) error {
 	for open := 0; ; {
-		token, _, err := w.next()
-		switch token {
-		case json.Delim('{'), json.Delim('['):
+		switch w.next()[0] {
+		case '{', '[':
 			open++
-		case json.Delim('}'), json.Delim(']'):
+		case '}', ']':
 			open--
 		}
-		if err != nil || open == 0 {
-			return err
+		if open == 0 {
+			return nil
 		}
 		if depth+open > DepthMax {
 			return at.fault("objects and arrays are nested more than %d deep", DepthMax)
@@ -337,10 +375,13 @@ func (w *walk) skip(at place, depth int) error {
 	}
 }
 
+// members has the results of membersOf by type.
+var members sync.Map
+
 // membersOf returns the members of a struct by their names in JSON.
-func (w *walk) membersOf(t reflect.Type) map[string]reflect.StructField {
-	if known, ok := w.members[t]; ok {
-		return known
+func membersOf(t reflect.Type) map[string]reflect.StructField {
+	if known, ok := members.Load(t); ok {
+		return known.(map[string]reflect.StructField)
 	}
 	all := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -354,7 +395,7 @@ func (w *walk) membersOf(t reflect.Type) map[string]reflect.StructField {
 			}
 		}
 	}
-	w.members[t] = all
+	members.Store(t, all)
 	return all
 }
 
@@ -412,22 +453,22 @@ var kinds = map[reflect.Kind]string{
 
 // wrongKind describes a value that t cannot hold. A value that is no number is not shown, because it
 // may be secret.
-func wrongKind(t reflect.Type, token json.Token, text []byte, err error) string {
+func wrongKind(t reflect.Type, token []byte, err error) string {
 	given := "a JSON null"
-	switch x := token.(type) {
-	case json.Delim:
+	switch token[0] {
+	case '{':
 		given = "a JSON object"
-		if x == '[' {
-			given = "a JSON array"
-		}
-	case string:
+	case '[':
+		given = "a JSON array"
+	case '"':
 		given = "a JSON string"
-	case bool:
+	case 't', 'f':
 		given = "a JSON boolean"
-	case json.Number:
+	case 'n':
+	default:
 		given = "a JSON number"
-		if kinds[t.Kind()] == "a whole number" && len(text) <= nameShown {
-			given = string(text)
+		if kinds[t.Kind()] == "a whole number" && len(token) <= nameShown {
+			given = string(token)
 		}
 	}
 	if _, mismatch := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !mismatch {
