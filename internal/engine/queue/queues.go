@@ -222,8 +222,16 @@ func (m *Queues) end() {
 	m.busy.Wait()
 }
 
-// pauseMin is the least time between two turns of the loop without a cause.
-const pauseMin = 10 * time.Millisecond
+// Times between two turns of the loop without a cause. The most bounds the delay of what is due after the clock of
+// the machine was set forward, or the machine was suspended: timers do not notice either.
+const (
+	pauseMin = 10 * time.Millisecond
+	pauseMax = time.Second
+)
+
+// roomPause is when a queue whose workers wait is served again while there is no room for messages in flight. Any
+// queue may make some.
+const roomPause = 100 * time.Millisecond
 
 // turn does what is due, and returns the time until more is.
 func (m *Queues) turn() time.Duration {
@@ -261,7 +269,7 @@ func (m *Queues) turn() time.Duration {
 	if len(m.alarms) == 0 {
 		return time.Hour
 	}
-	return max(pauseMin, time.Duration(m.alarms[0].next-now)*time.Microsecond)
+	return min(pauseMax, max(pauseMin, time.Duration(m.alarms[0].next-now)*time.Microsecond))
 }
 
 // at sets when a queue must be served without a cause.
@@ -305,6 +313,9 @@ func (m *Queues) serve(l *live, now int64) (next int64) {
 	next = min(m.bury(l, now), l.core.Next(), m.fire(l, now))
 	m.flush(l)
 	m.notify(l)
+	if len(l.waiters) > 0 && m.inFlight() != nil {
+		next = min(next, now+micros(roomPause))
+	}
 	return next
 }
 
@@ -417,9 +428,10 @@ func (m *Queues) flush(l *live) {
 	}
 }
 
-// notify wakes a worker if there may be a message for it. A worker that gets one wakes the next.
+// notify wakes a worker if there may be a message for it. A worker that gets one wakes the next. While there is no
+// room for more messages in flight none is woken: serve tries again.
 func (m *Queues) notify(l *live) {
-	if len(l.waiters) == 0 || !l.core.Offers(m.now()) {
+	if len(l.waiters) == 0 || m.inFlight() != nil || !l.core.Offers(m.now()) {
 		return
 	}
 	w := l.waiters[0]
