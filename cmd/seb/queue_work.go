@@ -82,7 +82,8 @@ A key or header with a NUL byte, of more than 32 KiB, or after 128 KiB of others
 
 PROGRAM and all processes of its group are killed shortly before the lease is over, unless --extend extends it. SIGTERM or SIGINT lets
 the programs that run finish, and waits until their outcomes are stored. A second signal kills them, and their messages come again at
-once. If seb itself is killed, the programs continue, and their messages come again when the leases are over.`,
+once; the same one within 200ms counts as the first. If seb itself is killed, the programs continue, and their messages come again when
+the leases are over. Processes that PROGRAM leaves behind when it ends also continue.`,
 		Example: `  seb queue work mails -j 4 -- ./send-mail
   seb queue work images --extend -- convert - -resize 50% png:/srv/small.png
   seb queue work reports --until-empty -- sh -c 'report "$SEB_MESSAGE_KEY"'`,
@@ -104,6 +105,8 @@ func (w *queueWork) run(r *remote, cmd *cobra.Command, args []string) (err error
 	switch {
 	case w.o.Concurrency < 1 || w.o.Concurrency > 1000:
 		return usageError{fmt.Errorf("--jobs: %d, want 1 to 1000", w.o.Concurrency)}
+	case w.o.Visibility != 0 && (w.o.Visibility < time.Second || w.o.Visibility > 12*time.Hour):
+		return usageError{fmt.Errorf("--visibility: %s, want 1s to 12h", w.o.Visibility)}
 	case w.later < 0:
 		return usageError{fmt.Errorf("--later: %s, want 0s or more", w.later)}
 	}
@@ -130,20 +133,32 @@ func (w *queueWork) run(r *remote, cmd *cobra.Command, args []string) (err error
 	})
 }
 
+// sameSignal is how long the same signal counts as the first one: timeout(1) sends it to its program and then to the
+// process group, and other parents pass on the SIGINT that a terminal sends to all of them.
+const sameSignal = 200 * time.Millisecond
+
 // onSecondSignal calls f at the second SIGINT or SIGTERM. A third one ends seb.
 func onSecondSignal(f func()) (stop func()) {
 	signals, ended := make(chan os.Signal, 2), make(chan struct{})
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		for range 2 {
+		var first os.Signal
+		var at time.Time
+		for {
 			select {
-			case <-signals:
+			case s := <-signals:
+				switch {
+				case first == nil:
+					first, at = s, time.Now()
+				case s != first || time.Since(at) >= sameSignal:
+					signal.Stop(signals)
+					f()
+					return
+				}
 			case <-ended:
 				return
 			}
 		}
-		signal.Stop(signals)
-		f()
 	}()
 	return func() {
 		signal.Stop(signals)

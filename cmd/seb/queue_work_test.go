@@ -82,7 +82,7 @@ func TestQueueWorkRefusals(t *testing.T) {
 	p.refused(2, `program exec: "no-such-program": executable file not found`, "queue", "work", "jobs", "--", "no-such-program")
 	p.refused(2, "requires at least 2 arg", "queue", "work", "jobs")
 	p.refused(2, "--jobs: 0, want 1 to 1000", "queue", "work", "jobs", "-j", "0", "--", "true")
-	p.refused(1, "not between 1s and 12h", "queue", "work", "jobs", "--visibility", "1ms", "--", "true")
+	p.refused(2, "--visibility: 1ms, want 1s to 12h", "queue", "work", "jobs", "--visibility", "1ms", "--", "true")
 	p.refused(1, "unknown topic", "queue", "work", "none", "--", "true")
 	gone := filepath.Join(p.dir, "gone")
 	must.NoError(t, os.WriteFile(gone, []byte("#!/bin/sh\nrm \"$0\"\n"), 0o700))
@@ -140,6 +140,22 @@ func TestQueueWorkStops(t *testing.T) {
 	left := p.peeked("jobs")
 	check.Equal(t, len(left), 1)
 	check.Equal(t, left["b"].Deliveries, 0)
+}
+
+// TestQueueWorkGetsASignalTwice: timeout(1) sends its signal to the command and then to its process group, and a shell
+// or npm passes on the SIGINT that the terminal has sent to all. That is one wish to end.
+func TestQueueWorkGetsASignalTwice(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	p.must("queue", "create", "jobs")
+	p.must("queue", "send", "jobs", "-q", "a")
+	w := p.startWorker()
+	for range 3 { // those that wait at once are one
+		w.Signal(syscall.SIGTERM)
+	}
+	w.end(t)
+	w.exit(t, 0)
+	check.Equal(t, len(p.peeked("jobs")), 0)
 }
 
 // TestQueueWorkIsKilled: the second signal ends the programs, whose messages come again at once. After SIGKILL they
