@@ -194,12 +194,14 @@ func (t *recordText) header() *api.Problem {
 			}
 			h.Key = t.headerKey(key)
 			return p
-		case memberValue:
-			values++
-			return t.nullable(memberHeaders, &h.Value, false)
-		case memberValueBase64:
-			values++
-			return t.nullable(memberHeaders, &h.Value, true)
+		case memberValue, memberValueBase64:
+			var value []byte
+			p := t.nullable(memberHeaders, &value, string(name) == memberValueBase64)
+			if value != nil { // a null beside the other member says nothing
+				h.Value = value
+				values++
+			}
+			return p
 		}
 		return problem.BadField(problem.Quote(string(name)), "unknown member of a header")
 	})
