@@ -39,7 +39,7 @@ type Info struct {
 	Oldest   time.Time // when the oldest message that is not done was stored; zero: none
 	Bytes    int64
 
-	OldestReady time.Time // when the oldest message that a worker may get was stored; zero: none
+	OldestReady time.Time // when the oldest message that a worker may get was stored, or its delay was over; zero: none
 	Blocked     bool      // it has more messages, but those that it looks at wait for others of their keys
 	Full        bool      // it refuses messages, because it has reached its retention-bytes
 }

@@ -84,16 +84,7 @@ func (m *Queues) count(i *Info, r *broker.TopicRef) {
 	for p := range r.Partitions {
 		m.b.ReadQueue(r.ID, uint32(p), func(q *state.Queue, at *state.Partition) {
 			left += i.add(q, at, now)
-			for run := range q.Ready(at.Start, at.Next, now) {
-				first := run.Base
-				for first < run.End() && l != nil && l.core.Held(ID{uint32(p), first}) {
-					first++
-				}
-				if first < run.End() {
-					earlier(&i.OldestReady, at, first)
-					break
-				}
-			}
+			i.readySince(q, at, now, func(offset int64) bool { return l != nil && l.core.Held(ID{uint32(p), offset}) })
 			if _, sized := r.Settings["retention-bytes"]; sized {
 				most := state.Resolve(r.Settings).RetentionBytes
 				i.Full = i.Full || most != state.Unlimited && at.Bytes >= most
@@ -106,6 +97,35 @@ func (m *Queues) count(i *Info, r *broker.TopicRef) {
 	i.Ready = max(0, left-i.InFlight-i.Delayed-i.Retrying-i.Dying)
 	if i.Ready == 0 || i.Effective.Paused {
 		i.OldestReady = time.Time{}
+	}
+}
+
+// readyMax bounds the messages with a delay that readySince looks at.
+const readyMax = 1000
+
+// readySince notes since when a message is ready: since it was stored, or since the end of its delay. A message that
+// a worker had, and that comes back, is as old as before. The first message without a delay decides: what comes
+// behind it was stored later.
+func (i *Info) readySince(q *state.Queue, at *state.Partition, now int64, held func(offset int64) bool) {
+	looked := 0
+	for run := range q.Ready(at.Start, at.Next, now) {
+		first := run.Base
+		for first < run.End() && held(first) {
+			first++
+		}
+		switch {
+		case first == run.End():
+			continue
+		case run.State != state.QueueWaiting || run.Deliveries > 0:
+			earlier(&i.OldestReady, at, first)
+			return
+		}
+		if t := time.UnixMicro(run.Until); i.OldestReady.IsZero() || t.Before(i.OldestReady) {
+			i.OldestReady = t
+		}
+		if looked++; looked == readyMax {
+			return
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package queue_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/engine/queue"
 	"github.com/sebbroker/seb/test/check"
@@ -46,6 +48,35 @@ func TestQueueFigures(t *testing.T) {
 	if all := f.q.Figures(); all[0].Done != 2 || all[0].Leased != 4 {
 		t.Errorf("after it was opened again: %d done, %d leased, want 2 and 4", all[0].Done, all[0].Leased)
 	}
+}
+
+// TestOldestReady: a message waits for a worker from the end of its delay on. One that comes back waits since it was
+// sent, so that the age shows workers that fail.
+func TestOldestReady(t *testing.T) {
+	var ahead atomic.Int64
+	f := openWith(t, objstore.NewMemory(), func(o *broker.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	f.create("q", "visibility", "10m", "backoff", "30m")
+	age := func(want time.Duration) {
+		t.Helper()
+		if got := f.q.Figures()[0].OldestReadyAge; got < want || got > want+time.Minute {
+			t.Errorf("a message has been ready for %s, want %s", got, want)
+		}
+	}
+	f.send("q", queue.Message{Value: []byte("a"), Delay: 2 * time.Hour}, queue.Message{Value: []byte("b"), Delay: time.Hour})
+	age(0)
+	ahead.Add(int64(90 * time.Minute))
+	age(30 * time.Minute) // b
+	ahead.Add(int64(45 * time.Minute))
+	age(75 * time.Minute) // still b, although a is before it
+	must.Equal(t, len(f.lease("q", 2)), 2)
+	f.send("q", text("a slot that has the leases"))
+	must.NoError(t, f.settle("q", queue.Finish, f.lease("q", 1)[0]))
+	age(0)
+	ahead.Add(int64(25 * time.Minute))
+	sebtest.Eventually(t, "the leases have ended", func() bool { return f.info("q").InFlight == 0 })
+	age(160 * time.Minute)
 }
 
 func (f *fixture) info(name string) queue.Info {
