@@ -133,11 +133,7 @@ func (s *Schedule) spec(priorities int, now int64) (*state.QueueSchedule, error)
 // a time in an hour that it skips is at the end of that hour, and one in an hour that it repeats is in the
 // first of both.
 func (p *plan) after(t time.Time) time.Time {
-	wall := func(t time.Time) time.Time { // its clock, as if it were UTC
-		t = t.In(p.zone)
-		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
-	}
-	for w := wall(t).Add(-3 * time.Hour); ; { // a clock may have been set back
+	for w := p.wall(t).Add(-3 * time.Hour); ; { // a clock may have been set back
 		if w = p.times.Next(w); w.IsZero() {
 			return w
 		}
@@ -147,14 +143,20 @@ func (p *plan) after(t time.Time) time.Time {
 	}
 }
 
+// wall returns what the clock and the calendar of the zone show at a time, as if it were UTC.
+func (p *plan) wall(t time.Time) time.Time {
+	t = t.In(p.zone)
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+}
+
 // instant returns the time at which the clock of the zone shows w first, or passes it.
 func (p *plan) instant(w time.Time) time.Time {
 	at := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), w.Second(), 0, p.zone)
 	start, end := at.ZoneBounds()
-	if h, m, _ := at.Clock(); h != w.Hour() || m != w.Minute() { // skipped
-		if at.Hour()*60+at.Minute() > w.Hour()*60+w.Minute() {
-			return start
-		}
+	switch shown := p.wall(at); { // with the date: at may be on the day before, or a day may be skipped
+	case shown.After(w):
+		return start
+	case shown.Before(w):
 		return end
 	}
 	if !start.IsZero() { // the hour before the clock was set back shows it, too
