@@ -117,6 +117,8 @@ type Secrets struct {
 	// Triggers that the request has given the active key.
 	Rewrapped int `json:"rewrapped"`
 	Left      int `json:"left"` // Triggers with another key of the broker.
+	// ID of the key with which the signing key of the SQS API is encrypted; absent: there is none.
+	SigningKey string `json:"signing_key,omitempty"`
 }
 
 // Triggers is the answer to GET /triggers, sorted by ID.

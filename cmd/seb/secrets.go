@@ -92,7 +92,10 @@ func newSecretsStatus(r *remote) *cobra.Command {
 			}
 			fmt.Fprintf(w, "%s with key %s%s\n", counted(int64(s.Encrypted[id]), "trigger"), id, note)
 		}
-		if s.Left > 0 {
+		if s.SigningKey != "" {
+			fmt.Fprintf(w, "the signing key of the SQS API with key %s\n", s.SigningKey)
+		}
+		if s.Left > 0 || s.Key != "" && s.SigningKey != "" && s.SigningKey != s.Key {
 			fmt.Fprintln(w, "seb secrets rewrap encrypts them with the active key")
 		}
 		return nil

@@ -202,11 +202,11 @@ func (c *Core) count(m *message, sign int) {
 	}
 }
 
-// offer makes a message ready, unless an older one of its key comes first.
+// offer makes a message ready, unless an older one of its key comes first, or a worker has one of its key.
 func (c *Core) offer(m *message) {
 	a := &c.parts[m.Partition]
 	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder {
-		if m.step = parked; k.list[0] != m {
+		if m.step = parked; k.list[0] != m || k.inflight > 0 { // a worker has several of the key
 			return
 		}
 		if m.Offset >= a.seen() {
@@ -289,18 +289,20 @@ func (c *Core) forget(m *message) {
 		if i := slices.Index(k.list, m); i >= 0 {
 			k.list = slices.Delete(k.list, i, i+1)
 		}
-		if len(k.list) > 0 && k.list[0].step == parked {
-			c.offer(k.list[0])
-		}
-	} else {
-		c.release(k) // m may have been the one that the end of a lease has released
 	}
+	c.release(k) // m may have been the first, or the one that the end of a lease has released
 	c.drop(k)
 }
 
 // release makes the first parked message of a key ready.
 func (c *Core) release(k *key) {
-	for len(k.list) > 0 && c.Settings.KeyMode != state.KeyOrder {
+	if c.Settings.KeyMode == state.KeyOrder {
+		if len(k.list) > 0 && k.list[0].step == parked {
+			c.offer(k.list[0])
+		}
+		return
+	}
+	for len(k.list) > 0 {
 		m := k.list[0]
 		if k.list = k.list[1:]; m.step == parked {
 			c.offer(m)

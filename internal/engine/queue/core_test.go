@@ -433,3 +433,34 @@ func TestRecordsAreCopied(t *testing.T) {
 	clear(batch)
 	must.Equal(t, fmt.Sprintf("%s %s %s %s", m.Key, m.Value, m.Headers[0].Key, m.Headers[0].Value), "key value name text")
 }
+
+// TestGroupsTogether: a worker gets several messages of an ordered key at once. Until it has none of them any
+// more no other one gets a message of the key, and what comes again comes in order.
+func TestGroupsTogether(t *testing.T) {
+	b := newBench(t, "key-mode", "order")
+	b.send(1, 2, 1, 1, 2, 1)
+	groups := func(n int) []Given {
+		b.look(math.MaxInt)
+		given, _, err := b.LeaseGroups(b.now, n, 30e6, "w")
+		must.NoError(t, err)
+		b.store(nil)
+		return given
+	}
+	first := groups(3)
+	must.Equal(t, b.offsets(first), "[0 2 3]")
+	second := groups(9)
+	must.Equal(t, b.offsets(second), "[1 4]")
+	must.Equal(t, b.offsets(groups(9)), "[]")
+	must.NoError(t, b.settle(first[1], Verdict{Do: Finish}))
+	must.NoError(t, b.settle(first[0], Verdict{Do: Retry}))
+	b.store(nil)
+	must.Equal(t, b.offsets(groups(9)), "[]") // the worker still has 3
+	must.NoError(t, b.settle(first[2], Verdict{Do: Finish}))
+	b.store(nil)
+	again := groups(1)
+	must.Equal(t, b.offsets(again), "[0]")
+	must.NoError(t, b.settle(again[0], Verdict{Do: Finish}))
+	b.store(nil)
+	b.now += 31e6 // the leases of 1 and 4 are over
+	must.Equal(t, b.offsets(groups(9)), "[1 4 5]")
+}

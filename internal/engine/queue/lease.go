@@ -2,6 +2,7 @@ package queue
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
 )
@@ -24,6 +25,16 @@ type Given struct {
 // when these changes are stored: after a failure of one they are given back by themselves. A message on
 // its last try comes alone, so that it does not take others along if it ends its worker.
 func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []Given, wait []*Change, err error) {
+	return c.give(now, most, visibility, by, false)
+}
+
+// LeaseGroups is Lease that gives several messages of a key together, in order, if the queue keeps the order
+// of keys. The key gives others when the worker has none of them any more.
+func (c *Core) LeaseGroups(now int64, most int, visibility int64, by string) (given []Given, wait []*Change, err error) {
+	return c.give(now, most, visibility, by, c.Settings.KeyMode == state.KeyOrder && c.Settings.KeyLimit == 0 && c.Settings.KeyRate <= 0)
+}
+
+func (c *Core) give(now int64, most int, visibility int64, by string, together bool) (given []Given, wait []*Change, err error) {
 	if c.Settings.Paused {
 		return nil, nil, nil
 	}
@@ -32,7 +43,13 @@ func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []
 		return nil, nil, &LimitError{Setting: "in-flight-max of the queue", Max: c.Settings.InFlightMax}
 	}
 	for len(given) < min(most, c.Settings.InFlightMax) && c.inflight < c.Settings.InFlightMax && c.rated(now) {
-		m := c.pick(now)
+		var m *message
+		if together {
+			m = c.following(given)
+		}
+		if m == nil {
+			m = c.pick(now)
+		}
 		if m == nil {
 			break
 		}
@@ -50,6 +67,24 @@ func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []
 		}
 	}
 	return given, wait, nil
+}
+
+// following is the next message of the key of the last one that is given; nil: none.
+func (c *Core) following(given []Given) *message {
+	if len(given) == 0 {
+		return nil
+	}
+	g := &given[len(given)-1]
+	a := &c.parts[g.Partition]
+	k := c.keyOf(a.known[g.Offset])
+	if k == nil {
+		return nil
+	}
+	i := slices.Index(k.list, a.known[g.Offset]) + 1
+	if i == 0 || i == len(k.list) || k.list[i].step != parked || k.list[i].Offset >= a.seen() {
+		return nil
+	}
+	return k.list[i]
 }
 
 // rated reports whether the queue's rate allows one more message, and counts it.

@@ -47,6 +47,7 @@ type LeaseRequest struct {
 	Wait       time.Duration
 	Visibility time.Duration
 	By         string // principal
+	Groups     bool   // several messages of a key together, in order, if the queue keeps the order of keys
 	MaxBytes   int64  // of the answer's keys, values and headers; 0: only the bound of all answers
 }
 
@@ -147,7 +148,11 @@ func (m *Queues) take(ctx context.Context, r *LeaseRequest, last bool) (l *live,
 	}
 	m.look(l, now, true)
 	if err = m.inFlight(); err == nil {
-		given, wait, err = l.core.Lease(now, r.Max, micros(visibility), r.By)
+		lease := l.core.Lease
+		if r.Groups {
+			lease = l.core.LeaseGroups
+		}
+		given, wait, err = lease(now, r.Max, micros(visibility), r.By)
 	}
 	if limit, full := errors.AsType[*LimitError](err); full && !last && limit != nil {
 		err = nil // a settlement makes room

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/audit"
-	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 // ErrSigning: the signing key of the cluster cannot be used.
@@ -164,12 +163,4 @@ func (a *Authority) RewrapSigning(ctx context.Context) error {
 		}
 		return c, nil
 	})
-}
-
-// SigningKeyID is the secrets key that encrypts the signing key; zero without a signing key.
-func (a *Authority) SigningKeyID() (id secrets.KeyID) {
-	if sealed := a.b.Access().Signing(); sealed != "" {
-		id, _ = secrets.SigningKeyOf(sealed)
-	}
-	return id
 }

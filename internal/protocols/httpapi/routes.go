@@ -115,7 +115,7 @@ var routes = []route{
 	{http.MethodPut, "/quotas/{id}", leader, needs{alterConfigs}, (*API).putQuota},
 	{http.MethodDelete, "/quotas/{id}", leader, needs{alterConfigs}, (*API).deleteQuota},
 	{http.MethodGet, "/secrets", anyBroker, needs{describeCluster}, answering(budget.Fetch, (*Triggers).Secrets)},
-	{http.MethodPost, "/secrets/rewrap", leader, needs{alterCluster}, answering(budget.Fetch, (*Triggers).Rewrap)},
+	{http.MethodPost, "/secrets/rewrap", leader, needs{alterCluster}, (*API).postRewrap},
 	{http.MethodGet, "/metrics", here, needs{describeMetrics}, encoded((*API).getMetrics)},
 	{http.MethodGet, "/stats", here, needs{describeMetrics}, encoded((*API).getStats)},
 	{http.MethodGet, "/cost", here, needs{describeMetrics}, encoded((*API).getCost)},

@@ -104,7 +104,7 @@ func (s *sqsRequest) authenticate(r *http.Request) (who *auth.Identity, err erro
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", auth.ErrUnauthenticated, err)
 	}
-	s.Region = sig.Region
+	s.Region, s.Trace = sig.Region, r.Header.Get("X-Amzn-Trace-Id")
 	who, secret, err := s.a.o.Auth.Signer(r.Context(), sig.AccessKey, r.RemoteAddr)
 	if err != nil {
 		return nil, err
@@ -297,9 +297,22 @@ func (a *API) signedOnBehalf(r *http.Request, parts []string) (*auth.Identity, e
 	if s == nil || errors.Join(err, err2, err3, err4) != nil || secret == 0 || !a.o.Auth.Vouched(parts[0], statement...) {
 		return nil, auth.ErrUnauthenticated
 	}
-	s.Region, s.Base = region, base
+	s.Region, s.Base, s.Trace = region, base, r.Header.Get("X-Amzn-Trace-Id")
 	who := a.o.Auth.OnBehalf(name, secret, time.Time{}, r.RemoteAddr)
 	return who, who.Err()
+}
+
+// postRewrap gives the signing key and some triggers the active secrets key.
+func (a *API) postRewrap(w http.ResponseWriter, r *http.Request, by *caller) error {
+	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := a.o.Auth.RewrapSigning(ctx); err != nil {
+		return err
+	}
+	return answering(budget.Fetch, (*Triggers).Rewrap)(a, w, r, by)
 }
 
 // postTokenAWS answers with the pair with which a token signs requests of the SQS API.

@@ -128,11 +128,11 @@ func TestSQSAnswers(t *testing.T) {
 		{"GetQueueUrl", `{"QueueName":"none"}`, `400 AWS.SimpleQueueService.NonExistentQueue;Sender {"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}`},
 		{
 			"SendMessage", `{"QueueUrl":"Q/q","MessageBody":"<a>","MessageAttributes":{"n":{"DataType":"Number.int","StringValue":"1"}}}`,
-			`200  {"MessageId":"*000000000000","MD5OfMessageBody":"e2fc207215939b25e8dd4c6f9db3cc38","MD5OfMessageAttributes":"750ab39764677e6976a138b26d56e5e8"}`,
+			`200  {"MessageId":"*000000000001","MD5OfMessageBody":"e2fc207215939b25e8dd4c6f9db3cc38","MD5OfMessageAttributes":"750ab39764677e6976a138b26d56e5e8"}`,
 		},
 		{
 			"ReceiveMessage", `{"QueueUrl":"Q/q","AttributeNames":["All"],"MessageAttributeNames":["n"]}`,
-			`200  {"Messages":[{"MessageId":"*000000000000",*,"MD5OfBody":"e2fc207215939b25e8dd4c6f9db3cc38","Body":"<a>","Attributes":{"ApproximateFirstReceiveTimestamp":"*","ApproximateReceiveCount":"1","SenderId":"mailer","SentTimestamp":"*"},"MD5OfMessageAttributes":"750ab39764677e6976a138b26d56e5e8","MessageAttributes":{"n":{"StringValue":"1","DataType":"Number.int"}}}]}`,
+			`200  {"Messages":[{"MessageId":"*000000000001",*,"MD5OfBody":"e2fc207215939b25e8dd4c6f9db3cc38","Body":"<a>","Attributes":{"ApproximateFirstReceiveTimestamp":"*","ApproximateReceiveCount":"1","SenderId":"mailer","SentTimestamp":"*"},"MD5OfMessageAttributes":"750ab39764677e6976a138b26d56e5e8","MessageAttributes":{"n":{"StringValue":"1","DataType":"Number.int"}}}]}`,
 		},
 		{"ReceiveMessage", `{"QueueUrl":"Q/q"}`, `200  {}`},
 		{"DeleteMessage", `{"QueueUrl":"Q/q","ReceiptHandle":"x"}`, `404 ReceiptHandleIsInvalid;Sender {"__type":"com.amazonaws.sqs#ReceiptHandleIsInvalid","message":"The input receipt handle \"x\" is not a valid receipt handle."}`},
@@ -152,7 +152,7 @@ func TestSQSAnswers(t *testing.T) {
 		{"/", "Action=CreateQueue&QueueName=y&Attribute.1.Name=DelaySeconds&Attribute.1.Value=0", `200  <?xml version="1.0"?><CreateQueueResponse` + ns + `><CreateQueueResult><QueueUrl>http://*/000000000000/y</QueueUrl></CreateQueueResult>` + meta + `</CreateQueueResponse>`},
 		{
 			"/000000000000/y", "Action=SendMessageBatch&SendMessageBatchRequestEntry.1.Id=a&SendMessageBatchRequestEntry.1.MessageBody=%3Ca%3E&SendMessageBatchRequestEntry.2.Id=b&SendMessageBatchRequestEntry.2.MessageBody=%01",
-			`200  <?xml version="1.0"?><SendMessageBatchResponse` + ns + `><SendMessageBatchResult><SendMessageBatchResultEntry><Id>a</Id><MessageId>*000000000000</MessageId><MD5OfMessageBody>e2fc207215939b25e8dd4c6f9db3cc38</MD5OfMessageBody></SendMessageBatchResultEntry>` +
+			`200  <?xml version="1.0"?><SendMessageBatchResponse` + ns + `><SendMessageBatchResult><SendMessageBatchResultEntry><Id>a</Id><MessageId>*000000000001</MessageId><MD5OfMessageBody>e2fc207215939b25e8dd4c6f9db3cc38</MD5OfMessageBody></SendMessageBatchResultEntry>` +
 				`<BatchResultErrorEntry><Id>b</Id><SenderFault>true</SenderFault><Code>InvalidMessageContents</Code><Message>Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF</Message></BatchResultErrorEntry></SendMessageBatchResult>` + meta + `</SendMessageBatchResponse>`,
 		},
 		{"/000000000000/y", "Action=DeleteMessage&ReceiptHandle=x", `404  <?xml version="1.0"?><ErrorResponse` + ns + `><Error><Type>Sender</Type><Code>ReceiptHandleIsInvalid</Code><Message>The input receipt handle &#34;x&#34; is not a valid receipt handle.</Message><Detail/></Error>*</ErrorResponse>`},

@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/triggers/delivery/webhook"
 	"github.com/sebbroker/seb/internal/triggers/rules"
 	"github.com/sebbroker/seb/internal/triggers/rules/rule"
+	"github.com/sebbroker/seb/internal/triggers/secrets"
 )
 
 // TriggersOptions configure NewTriggers.
@@ -409,6 +410,10 @@ func (t *Triggers) Secrets(c *triggerCall) (*api.Secrets, error) {
 		if c.by.Allow(access.Read, access.Trigger, id) {
 			out.Triggers = append(out.Triggers, id)
 		}
+	}
+	if sealed := c.b.Access().Signing(); sealed != "" {
+		id, _ := secrets.SigningKeyOf(sealed)
+		out.SigningKey = id.String()
 	}
 	for i, id := range c.Keys().IDs() {
 		if i == 0 {

@@ -65,7 +65,7 @@ func checkAttribute(name string, v *value) error {
 			return errValue("Message (user) attribute '%s' must contain a non-empty value of type '%s'.", name, "String")
 		}
 		if !validText(*v.StringValue) {
-			return errCharacters
+			return errValue("%s", errCharacters.Message)
 		}
 		if base == "Number" && !numberText.MatchString(*v.StringValue) {
 			return errValue("Can't cast the value of message (user) attribute '%s' to a number.", name)

@@ -77,6 +77,9 @@ func IsQuery(r *http.Request) bool {
 	return !strings.HasPrefix(r.Header.Get("X-Amz-Target"), targetPrefix) && !strings.Contains(r.Header.Get("Content-Type"), "json")
 }
 
+// unknownOperation is an error with a form of its own in XML.
+const unknownOperation = "UnknownOperationException"
+
 const formType = "application/x-www-form-urlencoded"
 
 // Memory bounds the memory that a body takes when it is decoded.
@@ -149,7 +152,7 @@ func (c *Call) parseQuery(r *http.Request, body []byte) error {
 	}
 	f := form{values}
 	if c.Action = f.Get("Action"); c.Action == "" {
-		return newError(http.StatusBadRequest, "MissingAction", "The request must contain the parameter Action.")
+		return newError(http.StatusNotFound, unknownOperation, "The request must contain the parameter Action.")
 	}
 	in := &c.in
 	in.QueueUrl, in.QueueName, in.QueueNamePrefix, in.NextToken = f.Get("QueueUrl"), f.Get("QueueName"), f.Get("QueueNamePrefix"), f.Get("NextToken")

@@ -187,6 +187,9 @@ func (c *Call) answer(write func(o *output)) *Answer {
 	o.b = append(o.b, `<?xml version="1.0"?><`+c.Action+`Response xmlns="`+namespace+`">`...)
 	if c.action.result {
 		o.object(c.Action+"Result", func() { write(o) })
+		if whole, none := bytes.CutSuffix(o.b, []byte("<"+c.Action+"Result></"+c.Action+"Result>")); none {
+			o.b = append(whole, "<"+c.Action+"Result/>"...)
+		}
 	}
 	o.object("ResponseMetadata", func() { o.text("RequestId", c.RequestID) })
 	o.close(c.Action + "Response")
@@ -206,6 +209,9 @@ func Fault(e *Error, query bool, requestID string) *Answer {
 			o.text("message", e.Message)
 		})
 		return &Answer{Status: e.Status, ContentType: contentJSON, QueryError: e.Query + ";" + side, Body: o.b}
+	}
+	if e.Type == unknownOperation && e.Status == http.StatusNotFound {
+		return &Answer{Status: e.Status, ContentType: contentXML, Body: []byte("<UnknownOperationException/>\n")}
 	}
 	message := e.Message
 	if e.query != "" {

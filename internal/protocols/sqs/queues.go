@@ -31,7 +31,7 @@ func (s *Server) createQueue(ctx context.Context, c *Call) (*Answer, error) {
 	if name == "" {
 		return nil, errMissing("QueueName")
 	}
-	fifo := attrs[attrFIFO] == "true"
+	fifo := strings.EqualFold(attrs[attrFIFO], "true")
 	if err := checkName(name, fifo); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (x *settings) same(c *Call, name string) error {
 			if err == nil && set["dead-letter"] == x.engine.DeadLetter && number(set["max-deliveries"]) == x.engine.MaxDeliveries {
 				continue
 			}
-		} else if now[k] == want {
+		} else if now[k] == want || strings.EqualFold(now[k], want) && slices.Contains(truths, now[k]) {
 			continue
 		}
 		return refuse("QueueNameExists", "A queue already exists with the same name and a different value for attribute %.80s", k)

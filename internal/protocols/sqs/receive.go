@@ -54,7 +54,7 @@ func (s *Server) receive(ctx context.Context, c *Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := queue.LeaseRequest{Queue: c.queue, By: c.Client.Name()}
+	r := queue.LeaseRequest{Queue: c.queue, By: c.Client.Name(), Groups: true}
 	if r.Max, err = within("MaxNumberOfMessages", c.in.MaxNumberOfMessages, 1, 1, receiveMax, "Must be between 1 and 10, if provided."); err != nil {
 		return nil, err
 	}

@@ -78,6 +78,9 @@ func (s *sender) trace(m *outgoing, e *entry) error {
 		}
 		m.add(headerTrace, *v.StringValue)
 	}
+	if len(e.MessageSystemAttributes) == 0 && s.c.Trace != "" {
+		m.add(headerTrace, s.c.Trace)
+	}
 	m.traced = digestOf(e.MessageSystemAttributes)
 	return nil
 }
@@ -179,12 +182,12 @@ func (s *Server) sent(o *output, c *Call, fifo bool, m *outgoing, sent *queue.Se
 }
 
 // messageID returns the ID of a message as clients of AWS expect it: a UUID (version 8 of RFC 9562), with
-// the first bytes of the ID of the queue, the priority, and the offset in the last digits. So no two
+// the first bytes of the ID of the queue, the priority, and the offset, from 1, in the last digits. So no two
 // messages of a broker have the same one.
 func (s *Server) messageID(name string, id queue.ID) string {
 	topic, _ := s.o.Broker.TopicNamed(name)
-	b := topic.ID[:6]
-	return fmt.Sprintf("%x-%x-8%03x-%04x-%012x", b[:4], b[4:6], id.Partition&0xfff, 0x8000|id.Offset>>48&0x3fff, id.Offset&(1<<48-1))
+	b, at := topic.ID[:6], id.Offset+1
+	return fmt.Sprintf("%x-%x-8%03x-%04x-%012x", b[:4], b[4:6], id.Partition&0xfff, 0x8000|at>>48&0x3fff, at&(1<<48-1))
 }
 
 // sequence is the SequenceNumber of a message of a FIFO queue.

@@ -67,6 +67,7 @@ type Call struct {
 	Base      string // URL of the broker, without a slash at its end
 	Region    string
 	RequestID string
+	Trace     string // the trace of the request; "": none
 
 	Action string
 	Query  bool // in the Query protocol
@@ -116,13 +117,14 @@ func (c *Call) Parse(r *http.Request, body []byte) error {
 	if err := c.parse(r, body); err != nil {
 		return err
 	}
-	if c.action = actions[c.Action]; c.action == nil {
+	atQueue := c.Query && r.URL.Path != "/" // which has only the actions on it
+	if c.action = actions[c.Action]; c.action == nil || atQueue && (c.Action == "CreateQueue" || c.Action == "ListQueues") {
 		if c.Query {
 			return newError(http.StatusBadRequest, "InvalidAction", "The action %.80s is not valid for this endpoint.", c.Action)
 		}
 		return refuse("UnknownOperationException", "The requested operation is not recognized by the service.")
 	}
-	if c.in.QueueUrl == "" && c.Query && r.URL.Path != "/" {
+	if c.in.QueueUrl == "" && atQueue {
 		c.in.QueueUrl = r.URL.Path
 	}
 	if !c.action.needsQueue {

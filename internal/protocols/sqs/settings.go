@@ -156,6 +156,9 @@ func (k *kept) change(attrs map[string]string, fifo bool, deadLetter func(arn st
 		case a.fifo && !fifo:
 			return nil, refuse("InvalidAttributeName", "You can specify the %s only when FifoQueue is set to true.", name)
 		}
+		if low := strings.ToLower(v); a.choices != nil && slices.Contains(truths, low) { // Python's True
+			v = low
+		}
 		if err := a.check(name, v); err != nil {
 			return nil, err
 		}
