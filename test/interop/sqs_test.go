@@ -14,27 +14,34 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// boto3Packages are boto3 and what it needs.
-var boto3Packages = []string{
-	"boto3==1.44.8", "botocore==1.44.8", "jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.19.3", "six==1.17.0", "urllib3==2.8.0",
+// boto3Packages are boto3 and what it needs: a version of today, and one that uses the Query protocol.
+var boto3Packages = map[string][]string{
+	"json":  {"boto3==1.44.8", "botocore==1.44.8", "jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.19.3", "six==1.17.0", "urllib3==2.8.0"},
+	"query": {"boto3==1.26.50", "botocore==1.29.165", "jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.6.2", "six==1.17.0", "urllib3==1.26.20"},
 }
 
 // boto3 installs boto3 and returns the folder for PYTHONPATH.
-func boto3(ctx context.Context) (python, packages string, err error) {
+func boto3(ctx context.Context, list []string) (python, packages string, err error) {
 	if python, err = needs("python3", "boto3 runs in"); err != nil {
 		return "", "", err
 	}
-	packages, err = pip(ctx, python, "boto3-1-"+runtime.GOARCH, boto3Packages[0], boto3Packages...)
+	packages, err = pip(ctx, python, list[0]+"-1-"+runtime.GOARCH, list[0], list...)
 	return python, packages, err
 }
 
 // TestBoto3 runs boto3 against the SQS API. Unlike other tests here it also runs in make test, if there are
 // Python and PyPI.
 func TestBoto3(t *testing.T) {
+	for protocol, list := range boto3Packages {
+		t.Run(protocol, func(t *testing.T) { runBoto3(t, list) })
+	}
+}
+
+func runBoto3(t *testing.T, list []string) {
 	if testing.Short() {
 		t.Skip("-short: it installs boto3")
 	}
-	python, packages, err := boto3(t.Context())
+	python, packages, err := boto3(t.Context(), list)
 	if err != nil && os.Getenv("SEB_INTEROP") == "" {
 		t.Skipf("boto3 cannot be installed: %v", err)
 	}

@@ -407,6 +407,7 @@ func (a *API) Refuse(w http.ResponseWriter, r *http.Request) { a.writeError(w, r
 
 // Close closes connections to other brokers. Call it after the last request.
 func (a *API) Close() {
+	a.sqs.Close()
 	if a.forwarder != nil {
 		a.forwarder.Close()
 	}

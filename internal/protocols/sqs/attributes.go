@@ -169,7 +169,7 @@ func digestOf(attrs map[string]value) string {
 func wanted(names []string, name string) bool {
 	for _, n := range names {
 		prefix, all := strings.CutSuffix(n, ".*")
-		if n == "All" || n == name || all && (prefix == "" || strings.HasPrefix(name, prefix)) {
+		if n == "All" || n == "*" || n == name || all && (prefix == "" || strings.HasPrefix(name, prefix)) {
 			return true
 		}
 	}

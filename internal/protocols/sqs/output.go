@@ -81,6 +81,8 @@ func (o *output) raw(name, v string) {
 	o.close(name)
 }
 
+func (o *output) number(name string, n int64) { o.raw(name, strconv.FormatInt(n, 10)) }
+
 func (o *output) truth(name string, v bool) { o.raw(name, strconv.FormatBool(v)) }
 
 // object appends a member that each writes.

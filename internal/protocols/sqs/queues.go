@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/queue"
+	"github.com/sebbroker/seb/record"
 )
 
 // checkName checks the name of a new queue.
@@ -196,11 +197,12 @@ func (s *Server) purgeQueue(ctx context.Context, c *Call) (*Answer, error) {
 	if _, err := s.settings(c.queue); err != nil {
 		return nil, err
 	}
+	topic, _ := s.o.Broker.TopicNamed(c.queue)
 	now := s.now()
 	s.mu.Lock()
-	maps.DeleteFunc(s.purged, func(_ string, at time.Time) bool { return now.Sub(at) >= purgeEvery })
-	_, again := s.purged[c.queue]
-	s.purged[c.queue] = now
+	maps.DeleteFunc(s.purged, func(_ record.ID, at time.Time) bool { return now.Sub(at) >= purgeEvery })
+	_, again := s.purged[topic.ID]
+	s.purged[topic.ID] = now
 	s.mu.Unlock()
 	if again {
 		return nil, newError(403, "PurgeQueueInProgress", "Only one PurgeQueue operation on %s is allowed every 60 seconds.", c.queue)

@@ -94,14 +94,15 @@ func (s *Server) receive(ctx context.Context, c *Call) (*Answer, error) {
 
 // message writes a message for a worker.
 func (s *Server) message(o *output, c *Call, x *settings, fifo bool, m *queue.Leased) {
-	o.text("MessageId", s.messageID(c.queue, m.ID))
+	id, deliveries := s.letter(c, m)
+	o.text("MessageId", id)
 	o.text("ReceiptHandle", m.Receipt)
 	o.text("MD5OfBody", digest(m.Value))
 	o.text("Body", string(m.Value))
 	attrs, system := attributesOf(m.Headers)
 	have := map[string]string{
 		"SenderId": system["SenderId"], "SentTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),
-		"ApproximateReceiveCount":          strconv.FormatUint(uint64(m.Deliveries), 10),
+		"ApproximateReceiveCount":          strconv.FormatUint(deliveries, 10),
 		"ApproximateFirstReceiveTimestamp": strconv.FormatInt(s.now().UnixMilli(), 10),
 		"MessageDeduplicationId":           system["MessageDeduplicationId"], traceHeader: system[traceHeader],
 		"MessageGroupId": string(m.Key),
@@ -135,6 +136,27 @@ func (s *Server) message(o *output, c *Call, x *settings, fifo bool, m *queue.Le
 			o.text("DataType", v.DataType)
 		})
 	})
+}
+
+// letter returns the ID of a message, and how often workers got it. Those of a dead letter begin in the queue from
+// which it comes.
+func (s *Server) letter(c *Call, m *queue.Leased) (id string, deliveries uint64) {
+	from, deliveries := "", uint64(m.Deliveries)
+	id = s.messageID(c.queue, m.ID)
+	for i := range m.Headers {
+		switch h := &m.Headers[i]; h.Key {
+		case queue.HeaderQueue:
+			from = string(h.Value)
+		case queue.HeaderMessage:
+			if at, err := queue.ParseID(string(h.Value)); err == nil && from != "" {
+				id = s.messageID(from, at)
+			}
+		case queue.HeaderDeliveries:
+			n, _ := strconv.ParseUint(string(h.Value), 10, 32)
+			deliveries += n
+		}
+	}
+	return id, deliveries
 }
 
 // settle settles the messages of entries, and returns the error of each.

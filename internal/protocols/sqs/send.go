@@ -143,6 +143,11 @@ func (s *sender) ordered(m *outgoing, e *entry) error {
 	return nil
 }
 
+// incomplete reports whether a message of a FIFO queue has no group or no dedup ID, which refuses its batch.
+func (s *sender) incomplete(e *entry) bool {
+	return s.fifo && (e.MessageGroupId == nil || e.MessageDeduplicationId == nil && !s.x.content)
+}
+
 func (s *Server) sendMessage(ctx context.Context, c *Call) (*Answer, error) {
 	from, err := s.sender(c, false)
 	if err != nil {
@@ -233,7 +238,9 @@ func (s *Server) sendBatch(ctx context.Context, c *Call) (*Answer, error) {
 	size := 0
 	for i := range c.in.Entries {
 		e := &c.in.Entries[i]
-		if made[i], errs[i] = from.message(e); errs[i] == nil {
+		if made[i], errs[i] = from.message(e); errs[i] != nil && from.incomplete(e) {
+			return nil, errs[i]
+		} else if errs[i] == nil {
 			list, which = append(list, made[i].Message), append(which, i)
 		}
 		size += made[i].size

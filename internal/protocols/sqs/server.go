@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/queue"
+	"github.com/sebbroker/seb/record"
 )
 
 // Account is the account of all queues.
@@ -49,16 +50,19 @@ type Options struct {
 
 // Server answers requests. Its methods may be called concurrently.
 type Server struct {
-	o Options
+	o       Options
+	running sync.WaitGroup // tasks
 
 	mu     sync.Mutex // guards the fields below
 	parsed map[string]*settings
-	purged map[string]time.Time
+	purged map[record.ID]time.Time // by topic
+	moves  map[string][]*moveTask  // by their queue, the newest first
+	closed bool
 }
 
 // New returns a Server.
 func New(o Options) *Server {
-	return &Server{o: o, parsed: map[string]*settings{}, purged: map[string]time.Time{}}
+	return &Server{o: o, parsed: map[string]*settings{}, purged: map[record.ID]time.Time{}, moves: map[string][]*moveTask{}}
 }
 
 // Call is a request. Client, Base, Region and RequestID are set by its front end.
@@ -107,6 +111,9 @@ func init() {
 		"DeleteMessageBatch":           {true, true, (*Server).deleteBatch},
 		"ChangeMessageVisibility":      {true, false, (*Server).changeVisibility},
 		"ChangeMessageVisibilityBatch": {true, true, (*Server).changeBatch},
+		"StartMessageMoveTask":         {false, true, (*Server).startMove},
+		"CancelMessageMoveTask":        {false, true, (*Server).cancelMove},
+		"ListMessageMoveTasks":         {false, true, (*Server).listMoves},
 		"AddPermission":                {true, false, (*Server).permission},
 		"RemovePermission":             {true, false, (*Server).permission},
 	}

@@ -174,7 +174,7 @@ func (k *kept) change(attrs map[string]string, fifo bool, deadLetter func(arn st
 			out["delay"] = seconds(v)
 		case attrFIFO:
 		default:
-			if k.Attributes[name] = v; v == "" {
+			if k.Attributes[name] = v; v == "" || name == "KmsDataKeyReusePeriodSeconds" && v == "300" {
 				delete(k.Attributes, name)
 			}
 		}

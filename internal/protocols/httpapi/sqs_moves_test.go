@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// TestSQSMoveTasks: dead letters keep the ID of their message, and a task moves them to a queue or back.
+func TestSQSMoveTasks(t *testing.T) {
+	s := start(t)
+	c := newSQS(s, "mailer")
+	const arn = "arn:aws:sqs:eu-west-1:000000000000:"
+	c.call("CreateQueue", `{"QueueName":"dead"}`)
+	c.call("CreateQueue", `{"QueueName":"other"}`)
+	c.call("CreateQueue", `{"QueueName":"q","Attributes":{"RedrivePolicy":"{\"deadLetterTargetArn\":\"`+arn+`dead\",\"maxReceiveCount\":1}"}}`)
+	type received struct{ Messages []map[string]any }
+	receive := func(queue string) (out received) {
+		t.Helper()
+		a := c.call("ReceiveMessage", `{"QueueUrl":"Q/`+queue+`","AttributeNames":["All"],"VisibilityTimeout":0,"WaitTimeSeconds":1}`)
+		must.NoErrorf(t, json.Unmarshal(a.body, &out), "%s", a)
+		return out
+	}
+	task := func() (status string, moved float64) {
+		var out struct{ Results []map[string]any }
+		a := c.call("ListMessageMoveTasks", `{"SourceArn":"`+arn+`dead"}`)
+		must.NoErrorf(t, json.Unmarshal(a.body, &out), "%s", a)
+		return out.Results[0]["Status"].(string), out.Results[0]["ApproximateNumberOfMessagesMoved"].(float64)
+	}
+	c.call("SendMessage", `{"QueueUrl":"Q/q","MessageBody":"x"}`)
+	first := receive("q").Messages
+	sebtest.Eventually(t, "a dead letter", func() bool { return s.queue("dead").Ready == 1 })
+	letter := receive("dead").Messages[0]
+	check.Equal(t, letter["MessageId"], first[0]["MessageId"])
+	attrs := letter["Attributes"].(map[string]any)
+	check.Equal(t, attrs["ApproximateReceiveCount"], any("2"))
+	check.Equal(t, attrs["DeadLetterQueueSourceArn"], any(arn+"q"))
+	for body, want := range map[string]string{
+		`{}`: "MissingParameter", `{"SourceArn":"` + arn + `none"}`: "ResourceNotFoundException", `{"SourceArn":"` + arn + `other"}`: "InvalidParameterValue",
+		`{"SourceArn":"` + arn + `dead","DestinationArn":"` + arn + `none"}`: "ResourceNotFoundException", `{"SourceArn":"x"}`: "InvalidParameterValue",
+	} {
+		check.Equalf(t, c.call("StartMessageMoveTask", body).header.Get("X-Amzn-Query-Error"), want+";Sender", "%s", body)
+	}
+	must.Equal(t, c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead","DestinationArn":"`+arn+`other"}`).status, 200)
+	sebtest.Eventually(t, "the task is completed", func() bool { status, moved := task(); return status == "COMPLETED" && moved == 1 })
+	check.Equal(t, receive("other").Messages[0]["Body"], any("x"))
+
+	for range 3 {
+		c.call("SendMessage", `{"QueueUrl":"Q/dead","MessageBody":"y"}`)
+	}
+	a := c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead","DestinationArn":"`+arn+`other","MaxNumberOfMessagesPerSecond":1}`)
+	if b := c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead"}`); !strings.Contains(string(b.body), "already a task running") {
+		t.Errorf("a second task: %s", b)
+	}
+	sebtest.Eventually(t, "one is moved", func() bool { _, moved := task(); return moved >= 1 })
+	if b := c.call("CancelMessageMoveTask", string(a.body)); b.status != 200 {
+		t.Errorf("cancel: %s", b)
+	}
+	sebtest.Eventually(t, "the task is cancelled", func() bool { status, _ := task(); return status == "CANCELLED" })
+	check.Equal(t, c.call("CancelMessageMoveTask", `{"TaskHandle":"x"}`).header.Get("X-Amzn-Query-Error"), "InvalidParameterValue;Sender")
+}
