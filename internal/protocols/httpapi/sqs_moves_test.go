@@ -41,10 +41,11 @@ func TestSQSMoveTasks(t *testing.T) {
 	check.Equal(t, attrs["DeadLetterQueueSourceArn"], any(arn+"q"))
 	for body, want := range map[string]string{
 		`{}`: "MissingParameter", `{"SourceArn":"` + arn + `none"}`: "ResourceNotFoundException", `{"SourceArn":"` + arn + `other"}`: "InvalidParameterValue",
-		`{"SourceArn":"` + arn + `dead","DestinationArn":"` + arn + `none"}`: "ResourceNotFoundException", `{"SourceArn":"x"}`: "InvalidParameterValue",
+		`{"SourceArn":"` + arn + `dead","DestinationArn":"` + arn + `none"}`: "ResourceNotFoundException", `{"SourceArn":"x"}`: "InvalidParameterValue", `{"SourceArn":"arn:aws:sqs:eu-west-1:123456789012:dead"}`: "ResourceNotFoundException",
 	} {
 		check.Equalf(t, c.call("StartMessageMoveTask", body).header.Get("X-Amzn-Query-Error"), want+";Sender", "%s", body)
 	}
+	sebtest.Eventually(t, "the lease of the letter is over", func() bool { return s.queue("dead").Ready == 1 })
 	must.Equal(t, c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead","DestinationArn":"`+arn+`other"}`).status, 200)
 	sebtest.Eventually(t, "the task is completed", func() bool { status, moved := task(); return status == "COMPLETED" && moved == 1 })
 	check.Equal(t, receive("other").Messages[0]["Body"], any("x"))
@@ -62,4 +63,33 @@ func TestSQSMoveTasks(t *testing.T) {
 	}
 	sebtest.Eventually(t, "the task is cancelled", func() bool { status, _ := task(); return status == "CANCELLED" })
 	check.Equal(t, c.call("CancelMessageMoveTask", `{"TaskHandle":"x"}`).header.Get("X-Amzn-Query-Error"), "InvalidParameterValue;Sender")
+}
+
+// TestSQSGroups: a receive has the messages of a group one after the other, and the group gives no others
+// while the worker has some of them.
+func TestSQSGroups(t *testing.T) {
+	s := start(t)
+	c := newSQS(s, "mailer")
+	c.call("CreateQueue", `{"QueueName":"q.fifo","Attributes":{"FifoQueue":"true","ContentBasedDeduplication":"True"}}`)
+	for _, m := range []string{"a1", "b1", "a2", "a3", "b2"} {
+		check.Equal(t, c.call("SendMessage", `{"QueueUrl":"Q/q.fifo","MessageBody":"`+m+`","MessageGroupId":"`+m[:1]+`"}`).status, 200)
+	}
+	receive := func(most string) (bodies, last string) {
+		t.Helper()
+		var out struct {
+			Messages []struct{ Body, ReceiptHandle string }
+		}
+		must.NoError(t, json.Unmarshal(c.call("ReceiveMessage", `{"QueueUrl":"Q/q.fifo","MaxNumberOfMessages":`+most+`}`).body, &out))
+		for _, m := range out.Messages {
+			bodies, last = bodies+m.Body+" ", m.ReceiptHandle
+		}
+		return bodies, last
+	}
+	some, last := receive("2")
+	check.Equal(t, some, "a1 a2 ")
+	others, _ := receive("10")
+	check.Equal(t, others, "b1 b2 ")
+	check.Equal(t, c.call("DeleteMessage", `{"QueueUrl":"Q/q.fifo","ReceiptHandle":"`+last+`"}`).status, 200)
+	none, _ := receive("10")
+	check.Equal(t, none, "")
 }

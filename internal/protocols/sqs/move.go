@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/access"
@@ -68,6 +69,9 @@ func errNoResource(name string) *Error {
 // source sets the queue of an ARN, and checks that the client may move its messages.
 func (s *Server) source(c *Call, arn string) error {
 	name, ok := ofARN(arn)
+	if !ok && strings.Count(arn, ":") == 5 { // of another account
+		return errNoResource("SourceArn")
+	}
 	if !ok {
 		return errValue("You must use this format to specify the SourceArn: arn:<partition>:<service>:<region>:<account-id>:<resource-id>")
 	}

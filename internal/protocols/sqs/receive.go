@@ -77,7 +77,9 @@ func (s *Server) receive(ctx context.Context, c *Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.leases = leases
+	if c.leases = leases; fifo {
+		byGroup(leases.List)
+	}
 	n := len(leases.List)
 	a := c.answer(func(o *output) {
 		if n == 0 {
@@ -90,6 +92,17 @@ func (s *Server) receive(ctx context.Context, c *Call) (*Answer, error) {
 		})
 	})
 	return a, err
+}
+
+// byGroup orders messages by their groups, which begin in the order of their first messages.
+func byGroup(list []queue.Leased) {
+	at := map[string]int{}
+	for i := range list {
+		if _, known := at[string(list[i].Key)]; !known {
+			at[string(list[i].Key)] = i
+		}
+	}
+	slices.SortStableFunc(list, func(a, b queue.Leased) int { return at[string(a.Key)] - at[string(b.Key)] })
 }
 
 // message writes a message for a worker.
