@@ -75,6 +75,7 @@ type live struct {
 	buryAt   []int64 // after a failure, µs
 	failures []int
 	sent     *sentIDs
+	seeking  chan struct{} // closed when the newest read of keys is over; nil: there was none
 	totals   *Totals
 
 	scheduling chan struct{} // closed when no schedule is changed or sends; nil: none does
@@ -334,7 +335,12 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 		})
 		if len(seek) > 0 {
 			ctx, c := m.ctx, l.core
-			m.busy.Go(func() { m.seek(ctx, l, c, p, seek) })
+			done := make(chan struct{})
+			l.seeking = done
+			m.busy.Go(func() {
+				defer close(done)
+				m.seek(ctx, l, c, p, seek)
+			})
 		}
 	}
 }

@@ -114,6 +114,7 @@ func (m *Queues) Lease(ctx context.Context, r LeaseRequest) (*Leases, error) {
 	}
 	timer := time.NewTimer(r.Wait)
 	defer timer.Stop()
+	sought := false
 	for last := r.Wait == 0; ; {
 		l, given, wait, w, err := m.take(ctx, &r, last)
 		if err != nil {
@@ -126,6 +127,11 @@ func (m *Queues) Lease(ctx context.Context, r LeaseRequest) (*Leases, error) {
 			}
 			continue // all of them have expired
 		}
+		if last && !sought && r.Wait == 0 { // it finds all messages that are stored
+			if sought = true; m.readKeys(ctx, l) {
+				continue
+			}
+		}
 		if last {
 			return &Leases{}, nil
 		}
@@ -133,6 +139,21 @@ func (m *Queues) Lease(ctx context.Context, r LeaseRequest) (*Leases, error) {
 			return nil, err
 		}
 	}
+}
+
+// readKeys waits for the keys of messages that are being read, and reports whether there were any.
+func (m *Queues) readKeys(ctx context.Context, l *live) bool {
+	m.mu.Lock()
+	done := l.seeking
+	m.mu.Unlock()
+	if done == nil {
+		return false
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // take takes messages, or adds a waiter unless it is the last try.
