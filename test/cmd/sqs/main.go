@@ -1,0 +1,34 @@
+// Command sqs judges the SQS API. It runs LocalStack's tests of SQS that were validated against AWS, with the
+// answers of AWS that they have recorded, and lists each difference. Then clients of SQS send and receive messages
+// beside a broker that is killed: boto3, also of 2023, aioboto3, Celery, the SDKs for JavaScript, Go and Java, and
+// sqs-consumer. It takes about a quarter of an hour, and longer the first time: it fetches LocalStack's tests with
+// git, and the clients from PyPI, npm and Maven Central. It needs python3, node, npm, java 17 and mvn.
+// With -judges it runs LocalStack's tests against another server, such as moto's, and only lists the differences.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	repository := flag.String("localstack", "https://github.com/localstack/localstack", "git `repository` of LocalStack")
+	judges := flag.String("judges", "", "`URL` of another server that LocalStack's tests judge, without the clients")
+	only := flag.String("only", "", "run only the cases of LocalStack's tests with this `expression` of pytest -k, without the clients")
+	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
+		args := []string{"-args", "-localstack=" + *repository, "-localstack-judges=" + *judges, "-localstack-only=" + *only}
+		steps := []campaign.Step{campaign.Test("test/interop", "^TestLocalStack$", args...)}
+		if *judges == "" && *only == "" {
+			clients := campaign.Test("test/interop", "^(TestSQSClients|TestBoto3)$")
+			clients.Env = []string{"SEB_INTEROP=1"}
+			steps = append(steps, clients)
+		}
+		return steps, nil
+	})
+}
