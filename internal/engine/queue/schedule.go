@@ -91,7 +91,7 @@ func (s *Schedule) parse(priorities int) (p plan, err error) {
 	if strings.Contains(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "@every") {
 		return invalid("cron", "%.64q: want five fields or @hourly, @daily, @weekly, @monthly, @yearly; the zone is a member of its own", s.Cron)
 	}
-	if p.times, err = cronParser.Parse(s.Cron); err != nil {
+	if p.times, err = cronParser.Parse(sundays(s.Cron)); err != nil {
 		return invalid("cron", "%.64q: %v", s.Cron, err)
 	}
 	if p.zone, err = time.LoadLocation(s.Zone); err != nil || s.Zone == "Local" {
@@ -127,6 +127,25 @@ func (s *Schedule) spec(priorities int, now int64) (*state.QueueSchedule, error)
 		err = &state.InvalidError{Field: "schedule", Reason: fmt.Sprintf("%d bytes, limit %d", len(text), scheduleBytes)}
 	}
 	return &state.QueueSchedule{Name: s.Name, Spec: string(text), Next: s.Next.UnixMicro()}, err
+}
+
+// sundays writes the 7 of a day of the week, which many programs take for Sunday, as 0.
+func sundays(cron string) string {
+	fields := strings.Fields(cron)
+	if len(fields) != 5 {
+		return cron
+	}
+	days := strings.Split(fields[4], ",")
+	for i := range days {
+		switch from, to, ok := strings.Cut(days[i], "-"); {
+		case days[i] == "7":
+			days[i] = "0"
+		case ok && to == "7" && from != "7": // a range cannot go beyond Saturday
+			days[i] = from + "-6,0"
+		}
+	}
+	fields[4] = strings.Join(days, ",")
+	return strings.Join(fields, " ")
 }
 
 // after returns the first time of the plan after a time; zero: there is none. The clock of the zone decides:
