@@ -1,11 +1,9 @@
 package interop
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -13,21 +11,6 @@ import (
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-// boto3Packages are boto3 and what it needs: a version of today, and one that uses the Query protocol.
-var boto3Packages = map[string][]string{
-	"json":  {"boto3==1.44.8", "botocore==1.44.8", "jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.19.3", "six==1.17.0", "urllib3==2.8.0"},
-	"query": {"boto3==1.26.50", "botocore==1.29.165", "jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.6.2", "six==1.17.0", "urllib3==1.26.20"},
-}
-
-// boto3 installs boto3 and returns the folder for PYTHONPATH.
-func boto3(ctx context.Context, list []string) (python, packages string, err error) {
-	if python, err = needs("python3", "boto3 runs in"); err != nil {
-		return "", "", err
-	}
-	packages, err = pip(ctx, python, list[0]+"-1-"+runtime.GOARCH, list[0], list...)
-	return python, packages, err
-}
 
 // TestBoto3 runs boto3 against the SQS API. Unlike other tests here it also runs in make test, if there are
 // Python and PyPI.

@@ -25,7 +25,7 @@ const key = "a-key-of-the-test-of-queues"
 type broker struct {
 	t                         *testing.T
 	program, bucket, dir, url string
-	port                      string
+	port, secrets             string
 	memory                    string // --memory-limit
 	env                       []string
 	mu                        sync.Mutex // guards the process
@@ -41,6 +41,8 @@ func newBroker(t *testing.T) *broker {
 		b.env = append(b.env, testenv.S3Keys...)
 	}
 	_, b.port = must.Get2(net.SplitHostPort(must.Get(testenv.FreeAddress())(t)))(t)
+	b.secrets = filepath.Join(b.dir, "secrets-key")
+	must.Get(testenv.Command(t.Context(), ".", b.program, "secrets", "init", b.secrets))(t)
 	t.Cleanup(b.Kill)
 	return b
 }
@@ -48,7 +50,7 @@ func newBroker(t *testing.T) *broker {
 // start starts the broker, also after a kill.
 func (b *broker) start() {
 	b.t.Helper()
-	p := must.Get(testenv.Serve(b.program, b.env, "--bucket", b.bucket, "--data-dir", b.dir, "--http-port", b.port, "--memory-limit", cmp.Or(b.memory, "128MiB")))(b.t)
+	p := must.Get(testenv.Serve(b.program, b.env, "--bucket", b.bucket, "--data-dir", b.dir, "--http-port", b.port, "--memory-limit", cmp.Or(b.memory, "128MiB"), "--secrets-key-file", b.secrets))(b.t)
 	url, err := p.Address(b.dir)
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, p.Log())

@@ -19,6 +19,7 @@ import (
 var (
 	lasts = flag.Duration("time", 8*time.Second, "duration of the load of TestKilledBroker")
 	every = flag.Duration("every", 2*time.Second, "mean time between two kills")
+	boto3 = flag.Bool("boto3", false, "a worker uses boto3, which is installed")
 	onS3  = flag.Bool("s3", false, "the bucket is on the S3 server of the tests")
 )
 
@@ -36,7 +37,7 @@ const (
 )
 
 // TestKilledBroker kills a broker again and again beside producers and workers, some of which never
-// settle: those of HTTP, of package client, and of `seb queue work`, which is killed too. Then each message that was acknowledged is done by the word of a worker, or one dead letter; no
+// settle: those of HTTP, of package client, of `seb queue work`, which is killed too, and with -boto3 one of SQS. Then each message that was acknowledged is done by the word of a worker, or one dead letter; no
 // settlement that was answered is undone; a stored lease excludes others; and the messages of a key keep
 // their order.
 func TestKilledBroker(t *testing.T) {
@@ -60,6 +61,9 @@ func TestKilledBroker(t *testing.T) {
 	workers.Go(func() { l.goWork(working, b, "jobs") })
 	workers.Go(func() { l.goWork(working, b, "ordered") })
 	workers.Go(func() { l.programWork(working, b, "jobs") })
+	if *boto3 {
+		workers.Go(func() { l.boto3Work(working, b, "jobs") })
+	}
 	for end := time.Now().Add(*lasts); time.Now().Before(end); {
 		time.Sleep(rand.N(2 * *every))
 		l.kill(b)
@@ -89,7 +93,7 @@ type ledger struct {
 	early map[*job]*job // messages that no worker has ended, and a later one of their key that was given
 
 	leases, done, retried, killed, left int
-	ran, started                        int // by package client, and by `seb queue work`
+	ran, started, scripted              int // by package client, by `seb queue work`, and by boto3
 }
 
 type job struct {
@@ -316,10 +320,10 @@ func (l *ledger) judge() {
 			l.t.Errorf("%s/%s was given before %s, which has its key", j.queue, j.value, older.value)
 		}
 	}
-	l.t.Logf("%d functions and %d programs have ended", l.ran, l.started)
+	l.t.Logf("%d functions and %d programs have ended; boto3 got %d messages", l.ran, l.started, l.scripted)
 	l.t.Logf("%d kills; %d messages acknowledged, %d not; %d leases; %d done, %d retried, %d killed, %d refused settlements; %d dead letters",
 		len(l.kills), acked, unknown, l.leases, l.done, l.retried, l.killed, l.left, letters)
-	if acked == 0 || l.done == 0 || l.ran == 0 || l.started == 0 || len(l.kills) == 0 {
+	if acked == 0 || l.done == 0 || l.ran == 0 || l.started == 0 || len(l.kills) == 0 || *boto3 && l.scripted == 0 {
 		l.t.Error("nothing was tested")
 	}
 }

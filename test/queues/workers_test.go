@@ -9,12 +9,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/interop"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -106,7 +108,7 @@ func (l *ledger) programWork(ctx context.Context, b *broker, queue string) {
 			if err != nil {
 				return
 			}
-			go l.reply(c, queue)
+			go l.reply(c, queue, &l.started)
 		}
 	}()
 	env := []string{"SEB_API_KEY=" + key, reportTo + "=" + at.Addr().String()}
@@ -136,8 +138,35 @@ type report struct {
 	Deliveries int
 }
 
-// reply tells a program of `seb queue work` how to end.
-func (l *ledger) reply(c net.Conn, queue string) {
+// boto3Work runs a worker in Python, over SQS, until ctx ends.
+func (l *ledger) boto3Work(ctx context.Context, b *broker, queue string) {
+	python, packages := must.Get2(interop.Boto3(ctx))(l.t)
+	c := must.Get(client.New(b.url, client.Options{APIKey: key}))(l.t)
+	defer c.Close()
+	all := []string{"*"}
+	must.Get(c.CreateToken(ctx, client.TokenSpec{ID: "boto3", Scopes: client.Scopes{Read: all, Write: all, Groups: all}}))(l.t)
+	pair := must.Get(c.SigningPair(ctx, "boto3"))(l.t)
+	at := must.Get(net.Listen("tcp", "127.0.0.1:0"))(l.t)
+	defer at.Close()
+	go func() {
+		for {
+			c, err := at.Accept()
+			if err != nil {
+				return
+			}
+			go l.reply(c, queue, &l.scripted)
+		}
+	}()
+	w := exec.CommandContext(ctx, python, "testdata/boto3_worker.py", queue)
+	w.Env = append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "ENDPOINT="+b.url, "AWS_DEFAULT_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID="+pair.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+pair.SecretAccessKey, reportTo+"="+at.Addr().String())
+	if out, err := w.CombinedOutput(); ctx.Err() == nil {
+		l.t.Errorf("the worker with boto3 has ended: %v\n%s", err, out)
+	}
+}
+
+// reply tells a program of `seb queue work` how to end, or a worker with boto3 what to do.
+func (l *ledger) reply(c net.Conn, queue string, n *int) {
 	defer c.Close()
 	var r report
 	if json.NewDecoder(c).Decode(&r) != nil {
@@ -148,7 +177,7 @@ func (l *ledger) reply(c net.Conn, queue string) {
 		v.Do = "retry"
 	}
 	l.end(j, v.Do)
-	l.count(&l.started)
+	l.count(n)
 	_, _ = io.WriteString(c, strconv.Itoa(map[string]int{"done": 0, "retry": 1, "later": 75}[v.Do])) // it may be killed
 }
 

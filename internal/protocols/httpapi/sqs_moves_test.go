@@ -53,6 +53,7 @@ func TestSQSMoveTasks(t *testing.T) {
 	for range 3 {
 		c.call("SendMessage", `{"QueueUrl":"Q/dead","MessageBody":"y"}`)
 	}
+	sebtest.Eventually(t, "three messages", func() bool { return s.queue("dead").Ready == 3 })
 	a := c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead","DestinationArn":"`+arn+`other","MaxNumberOfMessagesPerSecond":1}`)
 	if b := c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead"}`); !strings.Contains(string(b.body), "already a task running") {
 		t.Errorf("a second task: %s", b)
@@ -62,6 +63,12 @@ func TestSQSMoveTasks(t *testing.T) {
 		t.Errorf("cancel: %s", b)
 	}
 	sebtest.Eventually(t, "the task is cancelled", func() bool { status, _ := task(); return status == "CANCELLED" })
+	c.call("StartMessageMoveTask", `{"SourceArn":"`+arn+`dead","DestinationArn":"`+arn+`other","MaxNumberOfMessagesPerSecond":1}`)
+	c.call("DeleteQueue", `{"QueueUrl":"Q/other"}`)
+	sebtest.Eventually(t, "the task has failed", func() bool { status, _ := task(); return status == "FAILED" })
+	if b := c.call("ListMessageMoveTasks", `{"SourceArn":"`+arn+`dead"}`); !strings.Contains(string(b.body), `"FailureReason":"AWS.SimpleQueueService.NonExistentQueue"`) {
+		t.Errorf("a task whose target is deleted: %s", b)
+	}
 	check.Equal(t, c.call("CancelMessageMoveTask", `{"TaskHandle":"x"}`).header.Get("X-Amzn-Query-Error"), "InvalidParameterValue;Sender")
 }
 
@@ -71,9 +78,11 @@ func TestSQSGroups(t *testing.T) {
 	s := start(t)
 	c := newSQS(s, "mailer")
 	c.call("CreateQueue", `{"QueueName":"q.fifo","Attributes":{"FifoQueue":"true","ContentBasedDeduplication":"True"}}`)
+	var entries []string // of one batch, so that the keys of all are known at the same time
 	for _, m := range []string{"a1", "b1", "a2", "a3", "b2"} {
-		check.Equal(t, c.call("SendMessage", `{"QueueUrl":"Q/q.fifo","MessageBody":"`+m+`","MessageGroupId":"`+m[:1]+`"}`).status, 200)
+		entries = append(entries, `{"Id":"`+m+`","MessageBody":"`+m+`","MessageGroupId":"`+m[:1]+`"}`)
 	}
+	check.Equal(t, c.call("SendMessageBatch", `{"QueueUrl":"Q/q.fifo","Entries":[`+strings.Join(entries, ",")+`]}`).status, 200)
 	receive := func(most string) (bodies, last string) {
 		t.Helper()
 		var out struct {

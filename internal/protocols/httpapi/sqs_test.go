@@ -142,6 +142,9 @@ func TestSQSAnswers(t *testing.T) {
 		{"SendMessage", `{"QueueUrl":5}`, `400 MalformedInput;Sender {"__type":"com.amazonaws.sqs#SerializationException","message":"The request is no JSON of this action: json: cannot unmarshal number into Go struct field input.QueueUrl of type string"}`},
 		{"Fly", `{}`, `400 InvalidAction;Sender {"__type":"com.amazonaws.sqs#UnknownOperationException","message":"The requested operation is not recognized by the service."}`},
 		{"AddPermission", `{"QueueUrl":"Q/q"}`, `400 AWS.SimpleQueueService.UnsupportedOperation;Sender {"__type":"com.amazonaws.sqs#UnsupportedOperation","message":"Permissions are rules of tokens: seb acl allow, or PUT /acls."}`},
+		{"SetQueueAttributes", `{"QueueUrl":"Q/q","Attributes":{"KmsMasterKeyId":"k","SqsManagedSseEnabled":"true"}}`, `400 InvalidAttributeName;Sender {"__type":"com.amazonaws.sqs#InvalidAttributeName","message":"You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."}`},
+		{"SetQueueAttributes", `{"QueueUrl":"Q/q","Attributes":{"KmsMasterKeyId":"k"}}`, `200  {}`},
+		{"GetQueueAttributes", `{"QueueUrl":"Q/q","AttributeNames":["SqsManagedSseEnabled"]}`, `200  {"Attributes":{"SqsManagedSseEnabled":"false"}}`},
 		{"ListQueues", `{"MaxResults":1}`, `200  {"QueueUrls":["http://*/000000000000/q"]}`},
 	} {
 		check.Equalf(t, c.call(x.action, x.body).stable(), x.want, "%s %s", x.action, x.body)

@@ -157,6 +157,9 @@ func (s *Server) move(ctx context.Context, t *moveTask, r queue.RedriveRequest) 
 		case t.status == moveCancelling:
 			t.status = moveCancelled
 		case err != nil:
+			if _, gone := s.settings(t.to); t.to != "" && gone != nil {
+				err = gone
+			}
 			t.status, t.reason = moveFailed, s.Error(err).Query
 		case done.Next == nil:
 			t.status = moveCompleted

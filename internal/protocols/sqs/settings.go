@@ -32,6 +32,8 @@ const (
 	attrContent    = "ContentBasedDeduplication"
 	attrScope      = "DeduplicationScope"
 	attrThroughput = "FifoThroughputLimit"
+	attrKMS        = "KmsMasterKeyId"
+	attrManaged    = "SqsManagedSseEnabled"
 )
 
 // kept is the setting sqs of a queue: what the engine does not use.
@@ -97,8 +99,8 @@ var attributes = map[string]attribute{
 	attrDelay:                      {high: delayMax, standard: "0"},
 	attrWait:                       {high: waitMax, standard: "0"},
 	"KmsDataKeyReusePeriodSeconds": {low: 60, high: 86_400},
-	"KmsMasterKeyId":               {},
-	"SqsManagedSseEnabled":         {choices: truths, standard: "true"},
+	attrKMS:                        {},
+	attrManaged:                    {choices: truths, standard: "true"},
 	"Policy":                       {json: true},
 	"RedriveAllowPolicy":           {json: true},
 	attrFIFO:                       {choices: []string{"true"}, fifo: true, standard: "true"},
@@ -178,6 +180,12 @@ func (k *kept) change(attrs map[string]string, fifo bool, deadLetter func(arn st
 				delete(k.Attributes, name)
 			}
 		}
+	}
+	if attrs[attrKMS] != "" { // it ends the other encryption, also after it was removed again
+		if strings.EqualFold(attrs[attrManaged], "true") {
+			return nil, refuse("InvalidAttributeName", "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE.")
+		}
+		k.Attributes[attrManaged] = "false"
 	}
 	return out, nil
 }

@@ -1,5 +1,5 @@
 // Command queues measures workers beside a backlog of ten million messages, and a million delayed ones. Then
-// it kills a broker beside workers of its queues over HTTP, of package client and of `seb queue work`, which
+// it kills a broker beside workers of its queues over HTTP, of package client, of `seb queue work` and of boto3, which
 // settle, retry or forget their messages. Then each acknowledged message must be done by the word of a worker,
 // or be one dead letter. It takes an hour, a quarter of it on the real S3 server, and prints totals. With
 // -costs it counts the requests to an S3 server whose PUTs take 100 ms instead: of jobs that come alone, of
@@ -33,7 +33,7 @@ func main() {
 			args := append([]string{"-parallel=3", "-args"}, campaign.Flags("lone-jobs", "steady", "quiet", "waiting")...)
 			return []campaign.Step{campaign.Test("test/queues", "^TestCost", args...)}, campaign.S3(ctx)
 		}
-		args := append([]string{"-args"}, campaign.Flags("time", "every")...)
+		args := append([]string{"-args"}, append(campaign.Flags("time", "every"), "-boto3")...)
 		return []campaign.Step{
 			campaign.Test("test/queues", "^(TestBacklog|TestDelayed)$", append([]string{"-args"}, campaign.Flags("backlog", "delayed")...)...),
 			campaign.Test("test/queues", "^TestKilledBroker$", args...),
