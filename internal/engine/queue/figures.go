@@ -27,6 +27,7 @@ func (m *Queues) Figures() []Figures {
 	var all []Figures
 	var names []string
 	left := map[string]int64{}
+	m.catchUp()
 	for _, r := range m.b.TopicRefs() {
 		if r.Settings[state.QueueSetting] == "" {
 			continue

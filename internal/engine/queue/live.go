@@ -12,6 +12,18 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
+// catchUp makes the queues live that are in the log.
+func (m *Queues) catchUp() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hook.mu.Lock()
+	changed := m.hook.topics
+	m.hook.mu.Unlock()
+	if changed && m.epoch != 0 {
+		m.refresh()
+	}
+}
+
 // refresh compares the queues with the topics.
 func (m *Queues) refresh() {
 	refs := m.b.TopicRefs()

@@ -236,12 +236,12 @@ const roomPause = 100 * time.Millisecond
 
 // turn does what is due, and returns the time until more is.
 func (m *Queues) turn() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.hook.mu.Lock()
 	topics, grown := m.hook.topics, m.hook.grown
 	m.hook.topics, m.hook.grown = false, map[record.ID]struct{}{}
 	m.hook.mu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.epoch == 0 {
 		return time.Hour
 	}
