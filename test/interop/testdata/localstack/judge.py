@@ -160,9 +160,11 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     if not hasattr(config, "workerinput"):
         print(f"\n{len(wanted)} validated cases, {len(wanted) - len(kept)} excluded")
-    # Those that sleep longest begin first.
-    slow = ("test_deduplication_interval", "test_message_retention", "recently_deleted", "test_successive_purge")
-    items[:] = sorted(kept, key=lambda item: not item.originalname.startswith(slow))
+    # Each of those that sleep longest begins on a worker of its own, which gets tests in pairs.
+    slow = [item for item in kept if re.match("test_(deduplication_interval|message_retention|create_queue_recently|successive_purge)", item.originalname)]
+    rest = [item for item in kept if item not in slow]
+    pairs = [item for pair in zip(slow, rest) for item in pair]
+    items[:] = pairs + rest[len(slow):]
 
 
 # --- The fixtures of LocalStack that the tests take.
