@@ -224,12 +224,17 @@ func (b *Broker) AppendChange(ctx context.Context, a Append, c *audit.Change) Re
 // Audit stores an audit record of what the client of ctx did, and waits for that. Without an audit topic
 // it does nothing. Use it for what changes no state.
 func (b *Broker) Audit(ctx context.Context, c *audit.Change) error {
-	a, err := b.auditRecord(ctx, c)
-	if a == nil || err != nil {
+	if !b.Audits() {
+		return nil
+	}
+	if err := b.refuses(ctx); err != nil {
 		return err
 	}
-	r := result(&b.log.Submit([]log.Append{*a}).Wait(ctx)[0])
-	return r.Err
+	a, err := b.auditRecord(ctx, c)
+	if err != nil {
+		return err
+	}
+	return b.log.Submit([]log.Append{*a}).Wait(ctx)[0].Err()
 }
 
 // Denied samples a request that a client had no right to, for the audit topic. It does not wait.

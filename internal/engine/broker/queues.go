@@ -99,16 +99,9 @@ func (b *Broker) ChangeQueue(ctx context.Context, u *QueueUpdate, action, name s
 	return b.propose(ctx, u.Op().Record, changeOf(action, access.Topic, name, details...))
 }
 
-// AuditQueue stores an audit record about what a client does with a queue, if there is an audit topic.
+// AuditQueue is Audit for what a client does with a queue.
 func (b *Broker) AuditQueue(ctx context.Context, action, name string, details ...string) error {
-	if err := b.refuses(ctx); err != nil {
-		return err
-	}
-	a, err := b.auditRecord(ctx, changeOf(action, access.Topic, name, details...))
-	if err != nil || a == nil {
-		return err
-	}
-	return b.log.Submit([]log.Append{*a}).Wait(ctx)[0].Err()
+	return b.Audit(ctx, changeOf(action, access.Topic, name, details...))
 }
 
 // EachRecord calls each for the committed records in [from, to) of a partition, in order, until it

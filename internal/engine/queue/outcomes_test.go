@@ -318,3 +318,27 @@ func TestAudit(t *testing.T) {
 	}))
 	must.EqualSlicesf(t, told, []string{"queue.cancel map[message:0-1]", "queue.redrive map[max:1000 text:c to:q.dead]", "queue.purge map[priority:0]"}, "audit records")
 }
+
+// TestRedriveOfUnreadKeys: messages whose keys the core has not read move, too.
+func TestRedriveOfUnreadKeys(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q")
+	f.create("letters", "dead-letter", "none", "key-mode", "order")
+	const n = 300
+	list := make([]queue.Message, n)
+	for i := range list {
+		list[i] = queue.Message{Key: fmt.Append(nil, i), Value: []byte("x")}
+	}
+	for range 5 {
+		f.send("letters", list...)
+		moved := 0
+		for r := (queue.RedriveRequest{Queue: "letters", To: "q", Max: n}); moved < n; {
+			out := must.Get(f.q.Redrive(t.Context(), r))(t)
+			if moved += out.Moved; out.Next == nil {
+				break
+			}
+			r.After = out.Next
+		}
+		must.Equalf(t, moved, n, "messages moved right after they were sent")
+	}
+}

@@ -213,7 +213,12 @@ func (m *Queues) claim(ctx context.Context, topic record.ID, queue string, targe
 	for i, id := range ids {
 		m.b.ReadQueue(topic, id.Partition, func(q *state.Queue, p *state.Partition) {
 			l.core.Extended(id.Partition, p.Next)
-			if l.core.Claim(m.now(), id, q, ch) == nil {
+			err := l.core.Claim(m.now(), id, q, ch)
+			if err == ErrUnread { // the record has the key that the core does not know
+				l.core.Know(m.now(), id, hashOf(recs[i].Key), q)
+				err = l.core.Claim(m.now(), id, q, ch)
+			}
+			if err == nil {
 				kept = append(kept, recs[i])
 			}
 		})
