@@ -188,7 +188,7 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		return a.unauthorized(w, r, err)
-	case slot.Over() && !rt.reads() && !slot.Promote(): // a short read takes no other slot
+	case slot.Over() && !rt.reads(r) && !slot.Promote(): // a short read takes no other slot
 		return a.noSlot()
 	case err != nil: // of a follower whose store does not answer; the leader may know the key
 		rt, who = rt.refusing(err), nil

@@ -166,9 +166,10 @@ func (serve serveFunc) encoded(a *API, w http.ResponseWriter, r *http.Request, b
 	return Sent(e.Close())
 }
 
-// reads reports whether the route's requests take no slot of a waiting reader, because they may wait themselves.
-func (rt *route) reads() bool {
-	return rt.method == http.MethodGet || rt.path == leasePath || rt.path == sqsReceive.path
+// reads reports whether a request takes no slot of a waiting reader, because it may wait itself.
+func (rt *route) reads(r *http.Request) bool {
+	s := sqsOf(r)
+	return rt.method == http.MethodGet || rt.path == leasePath || s != nil && s.Waits()
 }
 
 // refusing returns the route with a handler that refuses each request.

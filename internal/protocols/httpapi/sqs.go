@@ -72,11 +72,12 @@ func (a *API) answerSQS(w http.ResponseWriter, r *http.Request) (rt *route, err 
 	if s.RequestID == "" {
 		s.RequestID = record.NewID().String()
 	}
-	if rt = sqsRoute; strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".ReceiveMessage") {
+	r = r.WithContext(context.WithValue(r.Context(), sqsKey{}, s))
+	err = a.serveKeyed(sqsRoute, w, r)
+	if rt = sqsRoute; s.Waits() {
 		rt = sqsReceive
 	}
-	r = r.WithContext(context.WithValue(r.Context(), sqsKey{}, s))
-	return rt, a.serveKeyed(rt, w, r)
+	return rt, err
 }
 
 // baseOf is the URL of this broker for a client.
@@ -116,6 +117,7 @@ func (s *sqsRequest) authenticate(r *http.Request) (who *auth.Identity, err erro
 		return nil, fmt.Errorf("%w: %w", auth.ErrUnauthenticated, err)
 	}
 	s.who, s.fault = who, s.parse(r)
+	r.Method = http.MethodPost // a GET may have an effect, too: nothing that forwards it may repeat it
 	return who, nil
 }
 

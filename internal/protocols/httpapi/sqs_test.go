@@ -317,3 +317,35 @@ func TestStandbyForwardsSQS(t *testing.T) {
 	c.s = leads
 	check.Equal(t, c.call("ListQueues", "{}").status, 403)
 }
+
+// TestSQSGetIsForwardedOnce: a presigned GET may have an effect, so a standby does not repeat it when the leader
+// closes the connection, whether that is new or was used before.
+func TestSQSGetIsForwardedOnce(t *testing.T) {
+	t.Parallel()
+	leads, standby, view := pair(t)
+	c := newSQS(standby, "mailer")
+	c.call("CreateQueue", `{"QueueName":"q"}`)
+	get := func(query string) *answered {
+		return c.sendAs(must.Get(http.NewRequest("GET", c.presigned(query, time.Hour), nil))(t))
+	}
+	if a := get("Action=SendMessage&MessageBody=x"); a.status != 200 || leads.queue("q").Ready != 1 {
+		t.Errorf("a presigned SendMessage at a standby: %s", a)
+	}
+	for _, before := range []int64{0, 1} { // requests on the connection
+		other := &stub{}
+		other = newStub(t, func(w http.ResponseWriter, r *http.Request) {
+			if other.n.Load() > before {
+				cut(w, r)
+			}
+		})
+		view.at("leader", other.URL)
+		view.lead("leader")
+		for range before {
+			get("Action=SendMessage&MessageBody=x")
+		}
+		if a := get("Action=ReceiveMessage"); a.status != 500 || !strings.Contains(string(a.body), "<Code>InternalError</Code>") {
+			t.Errorf("a leader that closes the connection: %s", a)
+		}
+		check.Equal(t, other.n.Load(), before+1)
+	}
+}

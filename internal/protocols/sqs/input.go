@@ -137,7 +137,7 @@ type form struct{ url.Values }
 
 func (c *Call) parseQuery(r *http.Request, body []byte) error {
 	text := r.URL.RawQuery
-	if r.Method == http.MethodPost && len(body) > 0 {
+	if len(body) > 0 {
 		if text != "" {
 			text += "&"
 		}
