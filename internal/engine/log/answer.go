@@ -41,13 +41,16 @@ func (o *owner) settleAppend(m *member, a *core.Append, why error, committed *co
 	}
 }
 
-// settleOp is settleAppend for an operation. joined is the append that joins it, or nil.
-func (o *owner) settleOp(m *member, why error, committed *core.Frozen, joined *core.Append) {
-	if why == nil && committed != nil {
-		o.answer(m, ack(committed.Head.Time, joined))
-		return
+// settleOp is settleAppend for op i of a proposal. An op that an append joins has the answer of that.
+func (o *owner) settleOp(p *core.Proposal, i int, m *member, why error, committed *core.Frozen) {
+	switch {
+	case m.joined():
+		o.settleAppend(m, &p.Appends[p.Ops[i].Audit-1], why, committed)
+	case why == nil && committed != nil:
+		o.answer(m, ack(committed.Head.Time, nil))
+	default:
+		o.answer(m, failed(why))
 	}
-	o.answer(m, failed(why))
 }
 
 // publish reports a committed slot to the broker. Its caller holds the state's lock, so no reader
@@ -81,11 +84,7 @@ func (o *owner) commit(f *core.Frozen) {
 	failpoint.Hit("commit.before-answer")
 	p := f.Proposal.User.(*proposal)
 	for i, m := range p.ops {
-		var joined *core.Append
-		if m.joined() {
-			joined = &p.p.Appends[p.p.Ops[i].Audit-1]
-		}
-		o.settleOp(m, p.p.Ops[i].Err, f, joined)
+		o.settleOp(&p.p, i, m, p.p.Ops[i].Err, f)
 	}
 	for i, m := range p.appends {
 		o.settleAppend(m, &p.p.Appends[i], p.p.Appends[i].Err, f)
@@ -128,7 +127,7 @@ func (o *owner) answerUnsettled(m *member, why error) {
 func (o *owner) rejectProposal(lp *core.Proposal, why error) {
 	p := lp.User.(*proposal)
 	for i, m := range p.ops {
-		o.settleOp(m, cmp.Or(lp.Ops[i].Err, why), nil, nil)
+		o.settleOp(lp, i, m, cmp.Or(lp.Ops[i].Err, why), nil)
 	}
 	for i, m := range p.appends {
 		m.drop()
@@ -153,7 +152,12 @@ func (o *owner) abandon() {
 	for o.batch.Len() > 0 {
 		o.taken = o.batch.Take(o.taken[:0], o.now(), true)
 		for _, m := range o.taken {
-			o.reject(m, ErrClosed)
+			if m.atomic == nil {
+				o.reject(m, ErrClosed)
+			}
+			for i := range m.atomic {
+				o.reject(&m.atomic[i], ErrClosed)
+			}
 		}
 	}
 	for _, answer := range o.confirms {

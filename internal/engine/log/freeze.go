@@ -51,7 +51,7 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 		m.state = memberSent
 		o.queued.Add(-m.bytes)
 		p.bytes += m.bytes
-		if m.op != nil && !m.joined() {
+		if m.op != nil && !m.joined() && m.atomic == nil {
 			p.op(m)
 		}
 	}
@@ -61,12 +61,17 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 		}
 	}
 	for _, m := range taken { // last, so that none of the others deletes the topic of their appends
-		if m.joined() {
+		if m.joined() && m.atomic == nil {
 			p.op(m)
 		}
 	}
 	for _, m := range taken {
-		if m.op == nil {
+		if m.atomic != nil {
+			p.atomic(m.atomic)
+		}
+	}
+	for _, m := range taken {
+		if m.op == nil && m.atomic == nil {
 			at := p.append(m)
 			p.p.Appends[at].Audit = p.audit(m)
 		}
@@ -90,6 +95,23 @@ func (p *proposal) op(m *member) {
 	op.Audit = p.audit(m)
 	p.p.Ops = append(p.p.Ops, op)
 	p.ops = append(p.ops, m)
+}
+
+// atomic adds the members of an atomic request.
+func (p *proposal) atomic(members []member) {
+	ops, appends := core.Span{From: int32(len(p.p.Ops))}, core.Span{From: int32(len(p.p.Appends))}
+	for i := range members {
+		m := &members[i]
+		m.state = memberSent
+		if m.op == nil {
+			p.append(m)
+			continue
+		}
+		p.op(m)
+		p.p.Ops[len(p.p.Ops)-1].Atomic = true
+	}
+	ops.To, appends.To = int32(len(p.p.Ops)), int32(len(p.p.Appends))
+	p.p.Atomics = append(p.p.Atomics, core.Atomic{Ops: ops, Appends: appends})
 }
 
 // append adds a member's append, and returns its position.

@@ -249,7 +249,9 @@ func (o *owner) enqueue(t *Ticket) {
 	for i := range t.members {
 		m := &t.members[i]
 		m.state = memberQueued
-		o.batch.Add(&m.item, m.bytes, m.since)
+		if i == 0 || t.members[0].atomic == nil {
+			o.batch.Add(&m.item, m.bytes, m.since)
+		}
 	}
 }
 

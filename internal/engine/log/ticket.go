@@ -110,6 +110,7 @@ type member struct {
 	state  memberState
 	bytes  int64   // queued bytes: size of Data, or an estimate for op
 	audit  *member // its audit record, or nil
+	atomic []member // all members of its atomic request; only the first has them, and is queued
 	since  int64   // submission time on the log's clock
 }
 
@@ -180,6 +181,36 @@ func (l *Log) ProposeJoined(op core.Op, a *Append) *Ticket {
 	m.item.Value = m
 	m.bytes = opBytes(&op.Record) + int64(len(a.Data))
 	l.send(t, m.bytes)
+	return t
+}
+
+// Part is a part of an atomic request.
+type Part struct {
+	Append Append   // Audit and Expected are ignored
+	Op     *core.Op // a change of a queue's state that the append joins, or nil
+}
+
+// SubmitAtomic queues parts, each for another partition. The log has all, in one slot, or none. Each part has a
+// result: if one is refused, that of the others is state.ErrAtomic.
+func (l *Log) SubmitAtomic(parts []Part) *Ticket {
+	t := l.newTicket(len(parts))
+	var bytes int64
+	now := l.now()
+	for i := range parts {
+		m, a, op := &t.members[i], parts[i].Append, parts[i].Op
+		m.ticket, m.i, m.since = t, i, now
+		bytes += int64(len(a.Data))
+		a.Audit, a.Head.Expected, a.Head.Atomic = nil, -1, true
+		if m.Append = a; op != nil {
+			bytes += opBytes(&op.Record)
+			m.Append = Append{}
+			m.op, m.audit = op, &member{Append: a, state: memberDone}
+			m.audit.Head.Joins = true
+		}
+	}
+	first := &t.members[0]
+	first.item.Value, first.atomic, first.bytes = first, t.members, bytes
+	l.send(t, bytes)
 	return t
 }
 
@@ -292,6 +323,9 @@ func (l *Log) reject(m *member, err error) {
 
 // drop releases the data if the member still holds it.
 func (m *member) drop() {
+	if m.audit != nil {
+		m.audit.drop()
+	}
 	if m.Release != nil {
 		m.Release()
 	}

@@ -137,6 +137,9 @@ type Append struct {
 	// both or neither.
 	Joins bool
 
+	// Atomic: the append is one of a Proposal.Atomics.
+	Atomic bool
+
 	Base int64 // set at freeze: first offset; with ErrDuplicate that of the original
 	// Err is set at freeze: nil, or why the append is not in the slot. It is a refusal of package
 	// state, ErrDuplicate, or state.ErrOutcomeUnknown for a duplicate whose original has no
@@ -167,6 +170,8 @@ type Op struct {
 	// Placed: Record.Queue is about the messages that the append which joins the op sends. Its offsets are
 	// relative to the first of them, until freeze.
 	Placed bool
+	// Atomic: the op is one of a Proposal.Atomics.
+	Atomic bool
 
 	Err error // set at freeze: nil, or a refusal of package state
 }
@@ -181,8 +186,20 @@ type Op struct {
 type Proposal struct {
 	Appends []Append
 	Ops     []Op
+	Atomics []Atomic
 	User    any
 }
+
+// Atomic is members of a proposal, by position, of which the slot has all or none. Ops change queues, and
+// each is joined by one of the appends. Each append is to another partition, and has no expected offset and
+// no audit record. Those of one idempotent producer are duplicates all at once: other mixtures are
+// state.ErrSequenceGap. In Proposal.Appends they follow those of other ops and precede all others.
+type Atomic struct {
+	Ops, Appends Span
+}
+
+// Span is the positions from From to before To.
+type Span struct{ From, To int32 }
 
 // ErrDuplicate as an Append's Err means success: the batch is already committed in the log, at
 // Base.

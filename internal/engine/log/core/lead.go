@@ -72,6 +72,9 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	records := c.checkOps(p)
 	c.lead.remember.slotTime = c.slotTime(wall)
 	c.lead.overlay.Freezing(c.lead.remember.slotTime)
+	for i := range p.Atomics {
+		records = c.checkAtomic(p, &p.Atomics[i], records)
+	}
 	records, accepted := c.checkAppends(p, records)
 	if accepted || len(records) > 0 {
 		records = c.expireProducers(records)
@@ -189,6 +192,9 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 	var records []state.Record
 	for i := range p.Ops {
 		op := &p.Ops[i]
+		if op.Atomic {
+			continue
+		}
 		if op.Err = c.audited(p, op.Audit, func() error { return c.checkOp(p, op) }); op.Err == nil {
 			records = append(records, op.Record)
 		}
@@ -249,7 +255,7 @@ func (c *Core) audited(p *Proposal, audit int32, change func() error) error {
 func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Record, accepted bool) {
 	for i := range p.Appends {
 		a := &p.Appends[i]
-		if !a.Audits && !a.Joins { // they were decided with their change
+		if !a.Audits && !a.Joins && !a.Atomic { // they were decided with their change
 			a.Err = c.audited(p, a.Audit, func() (err error) {
 				records, err = c.checkAppend(a, records)
 				return err
@@ -281,12 +287,17 @@ func (c *Core) checkAppend(a *Append, records []state.Record) (_ []state.Record,
 	if a.Base, err = overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); err != nil {
 		return records, err
 	}
-	if a.Idempotent {
-		records = append(records, c.proposeOwn(state.Record{
-			Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer, Owner: owner,
-		}))
+	return c.produced(a, owner, records), nil
+}
+
+// produced adds the record about an idempotent producer's batch.
+func (c *Core) produced(a *Append, owner uint32, records []state.Record) []state.Record {
+	if !a.Idempotent {
+		return records
 	}
-	return records, nil
+	return append(records, c.proposeOwn(state.Record{
+		Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer, Owner: owner,
+	}))
 }
 
 // refusesBatch returns why an idempotent producer's batch must not be appended, because it is a

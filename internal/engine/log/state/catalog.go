@@ -6,6 +6,21 @@ import "github.com/sebbroker/seb/record"
 // Apply accepts the accepted records in the same order. All decisions are made here, before
 // freezing, so that Apply is a pure fold (rule R12).
 func (s *State) Propose(r *Record) error {
+	if err := s.Refuses(r); err != nil {
+		return err
+	}
+	if !s.fits(s.growth(r)) {
+		return s.full(false)
+	}
+	if r.Kind == PackInstall {
+		s.packsForWrite()[PackID{s.Pos.Epoch, r.Pack.ID}] = Pack{Installed: true}
+	}
+	s.applyRecord(r)
+	return nil
+}
+
+// Refuses returns the error of Propose, except for a lack of memory, and changes nothing.
+func (s *State) Refuses(r *Record) error {
 	t := s.topics[r.Topic]
 	switch r.Kind {
 	case TopicCreate:
@@ -64,39 +79,44 @@ func (s *State) Propose(r *Record) error {
 			return ErrUnknownGroup
 		}
 	}
-	if !s.fits(s.growth(r)) {
-		return s.full(false)
-	}
-	if r.Kind == PackInstall {
-		s.packsForWrite()[PackID{s.Pos.Epoch, r.Pack.ID}] = Pack{Installed: true}
-	}
-	s.applyRecord(r)
 	return nil
 }
 
 // Reserve assigns span offsets of a partition in a catalog and returns the first. expected < 0
 // means any offset.
 func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64) (int64, error) {
-	t := s.topics[topic]
-	if t == nil {
-		return 0, ErrUnknownTopic
+	if _, err := s.Reservable(topic, partition, expected, 0); err != nil {
+		return 0, err
 	}
-	if partition >= uint32(t.Partitions.Len()) {
-		return 0, ErrUnknownPartition
-	}
-	now := t.Partitions.At(int(partition))
-	switch {
-	case expected >= 0 && expected != now.Next:
-		return 0, &OffsetMismatchError{Expected: expected, Next: now.Next}
-	case now == unwritten && !s.fits(writtenMemory):
-		return 0, s.full(false)
-	case s.Room.RangesFull:
-		return 0, s.full(true)
-	}
-	p := s.partitionForWrite(t, partition)
+	p := s.partitionForWrite(s.topics[topic], partition)
 	base := p.Next
 	p.Next += int64(span)
 	return base, nil
+}
+
+// Reservable returns the error of Reserve if the tables have grown by held bytes before, and changes
+// nothing. grown is held with the growth by this partition.
+func (s *State) Reservable(topic record.ID, partition uint32, expected, held int64) (grown int64, err error) {
+	t := s.topics[topic]
+	if t == nil {
+		return held, ErrUnknownTopic
+	}
+	if partition >= uint32(t.Partitions.Len()) {
+		return held, ErrUnknownPartition
+	}
+	now := t.Partitions.At(int(partition))
+	if now == unwritten {
+		held += writtenMemory
+	}
+	switch {
+	case expected >= 0 && expected != now.Next:
+		return held, &OffsetMismatchError{Expected: expected, Next: now.Next}
+	case now == unwritten && !s.fits(held):
+		return held, s.full(false)
+	case s.Room.RangesFull:
+		return held, s.full(true)
+	}
+	return held, nil
 }
 
 // Unreserve gives back the offsets of the last Reserve of a partition.

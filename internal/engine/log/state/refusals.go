@@ -51,6 +51,9 @@ var (
 	// ErrAuditTopic: the topic gets audit records of the same slot, so the slot cannot delete it.
 	ErrAuditTopic = errors.New("topic holds audit records")
 
+	// ErrAtomic: another part of an atomic request was refused, so this one is not stored.
+	ErrAtomic = errors.New("another record of the atomic request was refused")
+
 	ErrFenced           = errors.New("fenced: another broker leads") // FencedError
 	ErrNotLeader        = errors.New("broker is not the leader (yet)")
 	ErrReadOnly         = errors.New("broker is read-only")

@@ -1,0 +1,95 @@
+package core
+
+import "github.com/sebbroker/seb/internal/engine/log/state"
+
+// checkAtomic accepts all members of an atomic request, or none. It checks them all before it changes the
+// overlay. No member changes the result of another: their partitions differ, and the checks count the memory
+// of all.
+func (c *Core) checkAtomic(p *Proposal, at *Atomic, records []state.Record) []state.Record {
+	ops, appends := p.Ops[at.Ops.From:at.Ops.To], p.Appends[at.Appends.From:at.Appends.To]
+	for i := range ops {
+		if err := c.refusesOp(&ops[i]); err != nil {
+			refuseAtomic(ops, appends, state.ErrAtomic)
+			ops[i].Err, p.Appends[ops[i].Audit-1].Err = err, err
+			return records
+		}
+	}
+	owners := make([]uint32, len(appends))
+	var grown int64
+	duplicates := 0
+	for i := range appends {
+		var err error
+		a := &appends[i]
+		if owners[i], grown, records, err = c.refusesPart(a, grown, records); err == ErrDuplicate {
+			duplicates++
+			err = nil
+		}
+		if err == nil && i+1 == len(appends) && duplicates > 0 && duplicates < len(appends) {
+			err = state.ErrSequenceGap
+		}
+		if err != nil {
+			refuseAtomic(ops, appends, state.ErrAtomic)
+			a.Err = err
+			return records
+		}
+	}
+	if duplicates > 0 {
+		refuseAtomic(ops, appends, ErrDuplicate)
+		return records
+	}
+	for i := range appends {
+		a := &appends[i]
+		base, err := c.lead.overlay.Reserve(a.Topic, a.Partition, a.Span, -1)
+		if err != nil {
+			panic("core: an atomic request was checked: " + err.Error())
+		}
+		a.Base, a.Err = base, nil
+		records = c.produced(a, owners[i], records)
+	}
+	for i := range ops {
+		ops[i].Err = nil
+		ops[i].Record.Queue.Place(p.Appends[ops[i].Audit-1].Base)
+		records = append(records, c.proposeOwn(ops[i].Record))
+	}
+	return records
+}
+
+// refusesOp returns why an op of an atomic request cannot be accepted, or nil.
+func (c *Core) refusesOp(op *Op) error {
+	switch {
+	case op.Epoch != 0 && op.Epoch != c.lead.overlay.Pos.Epoch:
+		return state.ErrNotLeader
+	case !c.lead.overlay.Access.Permits(op.Check):
+		return state.ErrUnauthorized
+	}
+	return c.lead.overlay.Refuses(&op.Record)
+}
+
+// refusesPart returns why an append of an atomic request cannot be accepted, or nil. Those before it will grow
+// the tables by held bytes. It makes a place for its producer, as checkAppend does. A request may exceed the
+// limit of producers by its own.
+func (c *Core) refusesPart(a *Append, held int64, records []state.Record) (owner uint32, grown int64, _ []state.Record, err error) {
+	if !c.lead.overlay.Access.Permits(a.Check) {
+		return 0, held, records, state.ErrUnauthorized
+	}
+	if a.Idempotent {
+		if err = c.refusesBatch(a); err == nil {
+			owner, records, err = c.rememberProducer(a, records)
+		}
+		if err != nil {
+			return 0, held, records, err
+		}
+	}
+	grown, err = c.lead.overlay.Reservable(a.Topic, a.Partition, -1, held)
+	return owner, grown, records, err
+}
+
+// refuseAtomic sets the error of all members of an atomic request.
+func refuseAtomic(ops []Op, appends []Append, why error) {
+	for i := range ops {
+		ops[i].Err = why
+	}
+	for i := range appends {
+		appends[i].Err = why
+	}
+}
