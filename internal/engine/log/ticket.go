@@ -108,10 +108,10 @@ type member struct {
 	ticket *Ticket
 	i      int // index in the ticket
 	state  memberState
-	bytes  int64   // queued bytes: size of Data, or an estimate for op
-	audit  *member // its audit record, or nil
+	bytes  int64    // queued bytes: size of Data, or an estimate for op
+	audit  *member  // its audit record, or nil
 	atomic []member // all members of its atomic request; only the first has them, and is queued
-	since  int64   // submission time on the log's clock
+	since  int64    // submission time on the log's clock
 }
 
 func (l *Log) newTicket(n int) *Ticket {
