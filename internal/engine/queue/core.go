@@ -202,11 +202,12 @@ func (c *Core) count(m *message, sign int) {
 	}
 }
 
-// offer makes a message ready, unless an older one of its key comes first, or a worker has one of its key.
+// offer makes a message ready, unless an older one of its key comes first. Newer ones of the key may be with a
+// worker that has got them together with this one.
 func (c *Core) offer(m *message) {
 	a := &c.parts[m.Partition]
 	if k := c.keyOf(m); k != nil && c.Settings.KeyMode == state.KeyOrder {
-		if m.step = parked; k.list[0] != m || k.inflight > 0 { // a worker has several of the key
+		if m.step = parked; k.list[0] != m {
 			return
 		}
 		if m.Offset >= a.seen() {

@@ -434,8 +434,8 @@ func TestRecordsAreCopied(t *testing.T) {
 	must.Equal(t, fmt.Sprintf("%s %s %s %s", m.Key, m.Value, m.Headers[0].Key, m.Headers[0].Value), "key value name text")
 }
 
-// TestGroupsTogether: a worker gets several messages of an ordered key at once. Until it has none of them any
-// more no other one gets a message of the key, and what comes again comes in order.
+// TestGroupsTogether: a worker gets several messages of an ordered key at once. Others get the oldest ones that
+// are left, up to the first that it still has, and what comes again comes in order.
 func TestGroupsTogether(t *testing.T) {
 	b := newBench(t, "key-mode", "order")
 	b.send(1, 2, 1, 1, 2, 1)
@@ -451,16 +451,38 @@ func TestGroupsTogether(t *testing.T) {
 	second := groups(9)
 	must.Equal(t, b.offsets(second), "[1 4]")
 	must.Equal(t, b.offsets(groups(9)), "[]")
-	must.NoError(t, b.settle(first[1], Verdict{Do: Finish}))
+	must.NoError(t, b.settle(first[1], Verdict{Do: Retry}))
+	b.store(nil)
+	must.Equal(t, b.offsets(groups(9)), "[]") // the worker still has 0
 	must.NoError(t, b.settle(first[0], Verdict{Do: Retry}))
 	b.store(nil)
-	must.Equal(t, b.offsets(groups(9)), "[]") // the worker still has 3
-	must.NoError(t, b.settle(first[2], Verdict{Do: Finish}))
-	b.store(nil)
-	again := groups(1)
-	must.Equal(t, b.offsets(again), "[0]")
+	again := groups(9)
+	must.Equal(t, b.offsets(again), "[0 2]") // and 3, so that 5 waits
 	must.NoError(t, b.settle(again[0], Verdict{Do: Finish}))
+	must.NoError(t, b.settle(again[1], Verdict{Do: Finish}))
+	b.store(nil)
+	must.Equal(t, b.offsets(groups(9)), "[]")
+	must.NoError(t, b.settle(first[2], Verdict{Do: Extend, Delay: 60e6}))
 	b.store(nil)
 	b.now += 31e6 // the leases of 1 and 4 are over
-	must.Equal(t, b.offsets(groups(9)), "[1 4 5]")
+	must.Equal(t, b.offsets(groups(9)), "[1 4]")
+	must.NoError(t, b.settle(first[2], Verdict{Do: Finish}))
+	b.store(nil)
+	must.Equal(t, b.offsets(groups(9)), "[5]")
+}
+
+// TestOrderByANewSetting: messages of a key that workers had before the queue kept the order do not keep its first
+// one from them, also with a limit and a rate of keys.
+func TestOrderByANewSetting(t *testing.T) {
+	before := newBench(t)
+	before.send(1, 1)
+	given := before.lease(2)
+	must.Equal(t, before.offsets(given), "[0 1]")
+	b := newBench(t, "key-mode", "order", "key-limit", "1", "key-rate", "1000")
+	b.log = before.log
+	b.send(1, 1)
+	b.look(math.MaxInt)
+	must.NoError(t, b.settle(given[0], Verdict{Do: Retry}))
+	b.store(nil)
+	must.Equal(t, b.offsets(b.lease(2)), "[0]")
 }

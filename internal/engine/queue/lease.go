@@ -29,7 +29,7 @@ func (c *Core) Lease(now int64, most int, visibility int64, by string) (given []
 }
 
 // LeaseGroups is Lease that gives several messages of a key together, in order, if the queue keeps the order
-// of keys. The key gives others when the worker has none of them any more.
+// of keys: the oldest ones, up to the first that is with a worker or waits.
 func (c *Core) LeaseGroups(now int64, most int, visibility int64, by string) (given []Given, wait []*Change, err error) {
 	return c.give(now, most, visibility, by, c.Settings.KeyMode == state.KeyOrder && c.Settings.KeyLimit == 0 && c.Settings.KeyRate <= 0)
 }
@@ -200,15 +200,17 @@ func (c *Core) limited(k *key) bool {
 
 // passes reports whether a message may be given, as far as its key decides. Otherwise it is parked.
 func (c *Core) passes(now int64, a *part, k *key, m *message) bool {
-	loud := c.Settings.KeyMode == state.KeyFair && k.inflight >= noisy && k.inflight*10 > c.inflight
 	slow := c.Settings.KeyRate > 0 && k.next > now
+	if c.Settings.KeyMode == state.KeyOrder {
+		if slow { // it stays the first of its key
+			m.until = k.next
+			c.wait(m, waiting)
+		}
+		return !slow
+	}
+	loud := c.Settings.KeyMode == state.KeyFair && k.inflight >= noisy && k.inflight*10 > c.inflight
 	if !loud && !slow && !c.limited(k) {
 		return true
-	}
-	if c.Settings.KeyMode == state.KeyOrder { // it stays the first of its key
-		m.until = k.next
-		c.wait(m, waiting)
-		return false
 	}
 	m.step = parked
 	k.list = append(k.list, m)

@@ -72,8 +72,8 @@ func TestSQSMoveTasks(t *testing.T) {
 	check.Equal(t, c.call("CancelMessageMoveTask", `{"TaskHandle":"x"}`).header.Get("X-Amzn-Query-Error"), "InvalidParameterValue;Sender")
 }
 
-// TestSQSGroups: a receive has the messages of a group one after the other, and the group gives no others
-// while the worker has some of them.
+// TestSQSGroups: a receive has the messages of a group one after the other, up to the first that a worker has, and
+// groups that come again are the last ones.
 func TestSQSGroups(t *testing.T) {
 	s := start(t)
 	c := newSQS(s, "mailer")
@@ -83,22 +83,28 @@ func TestSQSGroups(t *testing.T) {
 		entries = append(entries, `{"Id":"`+m+`","MessageBody":"`+m+`","MessageGroupId":"`+m[:1]+`"}`)
 	}
 	check.Equal(t, c.call("SendMessageBatch", `{"QueueUrl":"Q/q.fifo","Entries":[`+strings.Join(entries, ",")+`]}`).status, 200)
-	receive := func(most string) (bodies, last string) {
+	receive := func(most string) (bodies string, handles []string) {
 		t.Helper()
 		var out struct {
 			Messages []struct{ Body, ReceiptHandle string }
 		}
 		must.NoError(t, json.Unmarshal(c.call("ReceiveMessage", `{"QueueUrl":"Q/q.fifo","MaxNumberOfMessages":`+most+`}`).body, &out))
 		for _, m := range out.Messages {
-			bodies, last = bodies+m.Body+" ", m.ReceiptHandle
+			bodies, handles = bodies+m.Body+" ", append(handles, m.ReceiptHandle)
 		}
-		return bodies, last
+		return bodies, handles
 	}
-	some, last := receive("2")
+	some, handles := receive("2")
 	check.Equal(t, some, "a1 a2 ")
-	others, _ := receive("10")
+	others, _ := receive("2")
 	check.Equal(t, others, "b1 b2 ")
-	check.Equal(t, c.call("DeleteMessage", `{"QueueUrl":"Q/q.fifo","ReceiptHandle":"`+last+`"}`).status, 200)
 	none, _ := receive("10")
+	check.Equal(t, none, "")
+	check.Equal(t, c.call("SendMessage", `{"QueueUrl":"Q/q.fifo","MessageBody":"c1","MessageGroupId":"c"}`).status, 200)
+	check.Equal(t, c.call("ChangeMessageVisibility", `{"QueueUrl":"Q/q.fifo","ReceiptHandle":"`+handles[0]+`","VisibilityTimeout":0}`).status, 200)
+	again, _ := receive("10")
+	check.Equal(t, again, "c1 a1 ")
+	check.Equal(t, c.call("DeleteMessage", `{"QueueUrl":"Q/q.fifo","ReceiptHandle":"`+handles[1]+`"}`).status, 200)
+	none, _ = receive("10")
 	check.Equal(t, none, "")
 }

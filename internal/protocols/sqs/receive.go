@@ -1,6 +1,7 @@
 package sqs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -94,15 +95,19 @@ func (s *Server) receive(ctx context.Context, c *Call) (*Answer, error) {
 	return a, err
 }
 
-// byGroup orders messages by their groups, which begin in the order of their first messages.
+// byGroup orders messages by their groups: first those whose first message was given least often, because at AWS
+// a group that comes again is behind those that wait, then those with older ones.
 func byGroup(list []queue.Leased) {
-	at := map[string]int{}
-	for i := range list {
-		if _, known := at[string(list[i].Key)]; !known {
-			at[string(list[i].Key)] = i
+	first := map[string]*queue.Leased{}
+	for _, m := range list {
+		if first[string(m.Key)] == nil {
+			first[string(m.Key)] = &m
 		}
 	}
-	slices.SortStableFunc(list, func(a, b queue.Leased) int { return at[string(a.Key)] - at[string(b.Key)] })
+	slices.SortStableFunc(list, func(a, b queue.Leased) int {
+		x, y := first[string(a.Key)], first[string(b.Key)]
+		return cmp.Or(cmp.Compare(x.Deliveries, y.Deliveries), cmp.Compare(x.Partition, y.Partition), cmp.Compare(x.Offset, y.Offset))
+	})
 }
 
 // message writes a message for a worker.
