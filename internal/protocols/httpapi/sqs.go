@@ -126,10 +126,7 @@ func (s *sqsRequest) parse(r *http.Request) error {
 	if err := s.readBody(r); err != nil {
 		return err
 	}
-	if err := s.memory.Hold(sqs.Memory(s.body)); err != nil {
-		return err
-	}
-	return s.Parse(r, s.body)
+	return s.Parse(r, s.body, s.memory.Hold)
 }
 
 // readBody reads the whole body, which others can read again.

@@ -59,7 +59,6 @@ var known = map[string]string{
 	"AccessDeniedException":               "AccessDenied",
 	"UnknownOperationException":           "InvalidAction",
 	"SerializationException":              "MalformedInput",
-	"ThrottlingException":                 "RequestThrottled",
 	"ServiceUnavailableException":         "ServiceUnavailable",
 	"InternalFailure":                     "InternalError",
 }
@@ -129,7 +128,7 @@ func of(p *api.Problem) *Error {
 	case p.Code == api.OutcomeUnknown: // the client repeats it
 		return newError(http.StatusInternalServerError, "InternalFailure", "%s", detail)
 	case status == http.StatusTooManyRequests:
-		return newError(http.StatusForbidden, "ThrottlingException", "%s", detail)
+		return newError(http.StatusForbidden, "RequestThrottled", "%s", detail)
 	case status >= http.StatusInternalServerError:
 		return newError(http.StatusServiceUnavailable, "ServiceUnavailableException", "%s", detail)
 	}

@@ -2,16 +2,21 @@ package sqs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/internal/engine/base/input"
 )
 
-// input has the parameters of all actions.
-type input struct {
+// parameters are those of all actions.
+type parameters struct {
 	QueueUrl, QueueName, QueueNamePrefix string //nolint:revive // names of AWS
 	QueueOwnerAWSAccountId               string
 	NextToken                            string
@@ -82,23 +87,10 @@ const unknownOperation = "UnknownOperationException"
 
 const formType = "application/x-www-form-urlencoded"
 
-// Memory bounds the memory that a body takes when it is decoded.
-func Memory(body []byte) int64 {
-	return int64(len(body)) + partBytes*int64(partsOf(body))
-}
-
-// partsOf bounds the number of members and elements of a body.
-func partsOf(body []byte) (n int) {
-	for _, c := range []byte(",{[&") {
-		n += bytes.Count(body, []byte{c})
-	}
-	return n
-}
-
 // parse reads the action and its parameters.
-func (c *Call) parse(r *http.Request, body []byte) error {
+func (c *Call) parse(r *http.Request, body []byte, hold func(n int64) error) error {
 	if c.Query = IsQuery(r); c.Query {
-		return c.parseQuery(r, body)
+		return c.parseQuery(r, body, hold)
 	}
 	c.Action = strings.TrimPrefix(r.Header.Get("X-Amz-Target"), targetPrefix)
 	if c.Action == "" || r.Method != http.MethodPost {
@@ -107,13 +99,28 @@ func (c *Call) parse(r *http.Request, body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	if structural(body) > partsMax {
-		return refuse("SerializationException", "The request has more than %d members.", partsMax)
+	if err := holdParts(len(body), structural(body), hold); err != nil {
+		return err
 	}
-	if err := json.Unmarshal(body, &c.in); err != nil {
-		return refuse("SerializationException", "The request is no JSON of this action: %v", err)
+	if !utf8.Valid(body) || input.HalfSurrogate(body) { // encoding/json would replace them
+		return errCharacters
+	}
+	err := json.Unmarshal(body, &c.in)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return refuse("SerializationException", "%s cannot be a %s.", cmp.Or(wrong.Field, "The request"), wrong.Value)
+	}
+	if err != nil {
+		return refuse("SerializationException", "The request is no JSON: %v", err)
 	}
 	return nil
+}
+
+// holdParts holds the memory of a request that is decoded, and of the messages made of it.
+func holdParts(size, parts int, hold func(n int64) error) error {
+	if parts > partsMax {
+		return refuse("SerializationException", "The request has %d members, limit %d.", parts, partsMax)
+	}
+	return hold(2*int64(size) + partBytes*int64(parts))
 }
 
 // structural counts members and elements of a JSON text: what is in strings does not count.
@@ -135,16 +142,16 @@ func structural(body []byte) (n int) {
 // form is a request in the Query protocol.
 type form struct{ url.Values }
 
-func (c *Call) parseQuery(r *http.Request, body []byte) error {
+func (c *Call) parseQuery(r *http.Request, body []byte, hold func(n int64) error) error {
+	if err := holdParts(len(body), strings.Count(r.URL.RawQuery, "&")+bytes.Count(body, []byte("&")), hold); err != nil {
+		return err
+	}
 	text := r.URL.RawQuery
 	if len(body) > 0 {
 		if text != "" {
 			text += "&"
 		}
 		text += string(body)
-	}
-	if strings.Count(text, "&") > partsMax {
-		return refuse("SerializationException", "The request has more than %d parameters.", partsMax)
 	}
 	values, err := url.ParseQuery(text)
 	if err != nil {

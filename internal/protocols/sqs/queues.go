@@ -202,12 +202,18 @@ func (s *Server) purgeQueue(ctx context.Context, c *Call) (*Answer, error) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.purged, func(_ record.ID, at time.Time) bool { return now.Sub(at) >= purgeEvery })
 	_, again := s.purged[topic.ID]
-	s.purged[topic.ID] = now
+	if !again {
+		s.purged[topic.ID] = now
+	}
 	s.mu.Unlock()
 	if again {
 		return nil, newError(403, "PurgeQueueInProgress", "Only one PurgeQueue operation on %s is allowed every 60 seconds.", c.queue)
 	}
-	_, err = s.o.Queues.Purge(ctx, c.queue)
+	if _, err = s.o.Queues.Purge(ctx, c.queue); err != nil { // the client repeats it
+		s.mu.Lock()
+		delete(s.purged, topic.ID)
+		s.mu.Unlock()
+	}
 	return c.empty(), err
 }
 

@@ -75,7 +75,7 @@ type Call struct {
 
 	Action string
 	Query  bool // in the Query protocol
-	in     input
+	in     parameters
 	action *action
 	queue  string // of the URL; "": none
 	leases *queue.Leases
@@ -119,9 +119,10 @@ func init() {
 	}
 }
 
-// Parse reads the action of a request and its parameters. Error: *Error.
-func (c *Call) Parse(r *http.Request, body []byte) error {
-	if err := c.parse(r, body); err != nil {
+// Parse reads the action of a request and its parameters, after it has held memory for them. Errors: *Error, and
+// those of hold.
+func (c *Call) Parse(r *http.Request, body []byte, hold func(n int64) error) error {
+	if err := c.parse(r, body, hold); err != nil {
 		return err
 	}
 	atQueue := c.Query && r.URL.Path != "/" // which has only the actions on it

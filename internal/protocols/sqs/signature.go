@@ -127,7 +127,7 @@ func span(d time.Duration) string { return fmt.Sprintf("%d min.", int(d.Minutes(
 // Verify checks the signature of a request with its whole body. Error: *Error.
 func (s *Signature) Verify(r *http.Request, body []byte, secret string) error {
 	for name := range r.Header { //tidy:unordered all are checked
-		if low := strings.ToLower(name); strings.HasPrefix(low, "x-amz-") && !s.presigned && !slices.Contains(s.headers, low) {
+		if low := strings.ToLower(name); strings.HasPrefix(low, "x-amz-") && !slices.Contains(s.headers, low) {
 			return errSignature("The header %q must be signed.", low)
 		}
 	}
