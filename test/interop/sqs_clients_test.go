@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,38 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-// sqsBroker is a broker with the SQS API, at an address that stays, and a pair for it.
-type sqsBroker struct {
-	*testenv.InteropBroker
-	pair client.SigningPair
-}
-
-// serveSQS starts a broker with the SQS API.
-func serveSQS(t *testing.T) *sqsBroker {
-	key := filepath.Join(t.TempDir(), "secrets-key")
-	must.Get(testenv.Command(t.Context(), ".", testenv.Program(t), "secrets", "init", key))(t)
-	_, port := must.Get2(net.SplitHostPort(must.Get(testenv.FreeAddress())(t)))(t)
-	b := &sqsBroker{InteropBroker: testenv.ServeInterop(t, "--secrets-key-file", key, "--http-port", port)}
-	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
-	defer c.Close()
-	all := []string{"*"}
-	must.Get(c.CreateToken(t.Context(), client.TokenSpec{ID: "sqs", Scopes: client.Scopes{Read: all, Write: all, Admin: all, Groups: all}}))(t)
-	b.pair = must.Get(c.SigningPair(t.Context(), "sqs"))(t)
-	return b
-}
-
-// env is the environment of a client.
-func (b *sqsBroker) env() []string {
-	return []string{
-		"ENDPOINT=" + b.HTTP(), "AWS_ACCESS_KEY_ID=" + b.pair.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + b.pair.SecretAccessKey,
-		"AWS_REGION=us-east-1", "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1",
-	}
-}
 
 // sqsNumbers is the number of messages of a client in TestSQSClients.
 const sqsNumbers = 300
@@ -119,7 +89,6 @@ var sqsClients = []sqsClient{
 	{name: "sqs-consumer", install: nodeSQS, more: []string{"CONSUMER=1"}},
 	{name: "aws-sdk-go-v2", install: goSQS},
 	{name: "AWS SDK for Java 2", install: javaSQS},
-	// A worker of Celery ends, or receives nothing any more, after a request without an answer.
 	{name: "Celery", worker: []string{"worker"}, install: python3("celery-5.5.3", []string{"testdata/sqs/python/celeryapp.py"}, "celery==5.5.3",
 		"kombu==5.5.4", "vine==5.1.0", "amqp==5.4.2", "billiard==4.3.2", "click==8.5.1", "click-didyoumean==0.3.1", "click-plugins==1.1.1.2",
 		"click-repl==0.4.1", "prompt_toolkit==3.0.53", "wcwidth==0.9.4", "tzdata==2026.6", "pycurl==7.49.0", "boto3==1.44.8", "botocore==1.44.8",
@@ -127,47 +96,51 @@ var sqsClients = []sqsClient{
 		"packaging==26.0")},
 }
 
-// TestSQSClients runs programs of clients of SQS beside a broker that is killed twice. Each message that was
-// acknowledged is received, and none comes again after its deletion was answered.
+// TestSQSClients runs programs of clients of SQS beside a broker that is killed twice, and beside two brokers
+// of which the leader is killed twice. Each message that was acknowledged is received, and none comes again
+// after its deletion was answered.
 func TestSQSClients(t *testing.T) {
 	testenv.InteropWanted(t)
 	for _, c := range sqsClients {
 		t.Run(c.name, func(t *testing.T) {
 			command, env, err := c.install(t.Context())
 			must.NoError(t, err)
-			b := serveSQS(t)
-			begin := time.Now()
-			env = append(append(append(os.Environ(), b.env()...), env...), c.more...)
-			env = append(env, "QUEUE=jobs", "NUMBERS="+strconv.Itoa(sqsNumbers))
-			l := &sqsLedger{t: t, said: make(chan string), deleted: map[string]int{}, asked: map[string]int{}, sent: map[string]bool{}, got: map[string]int{}}
-			ended, _ := l.start(command, env)
-			restart := func() {}
-			if c.worker != nil {
-				var kill func()
-				restart = func() {
-					if kill != nil {
-						kill()
-					}
-					_, kill = l.start(slices.Concat(command, c.worker), env)
-				}
-				restart()
-			}
-			l.follow(b, ended, restart)
-			doubles := 0
-			for n := range sqsNumbers {
-				text := strconv.Itoa(n)
-				if l.sent[text] && l.got[text] == 0 {
-					t.Errorf("message %s was acknowledged, but is not received", text)
-				}
-				doubles += max(l.got[text]-1, 0)
-			}
-			if len(l.sent) != sqsNumbers {
-				t.Errorf("%d messages are acknowledged, want %d", len(l.sent), sqsNumbers)
-			}
-			report(t, c.name, "sends and receives over SQS, the broker killed twice", time.Since(begin),
-				fmt.Sprintf("%d messages, %d received twice", sqsNumbers, doubles))
+			env = slices.Concat(os.Environ(), env, c.more, []string{"QUEUE=jobs", "NUMBERS=" + strconv.Itoa(sqsNumbers)})
+			t.Run("one broker", func(t *testing.T) {
+				b := serveSQS(t)
+				c.run(t, b, command, env, "the broker killed twice")
+			})
+			t.Run("two brokers", func(t *testing.T) {
+				f := serveSQSFleet(t)
+				c.run(t, f.sqsBroker, command, env, "the leader killed twice")
+				f.checkForwards()
+			})
 		})
 	}
+}
+
+// run runs the program of a client, and judges it.
+func (c *sqsClient) run(t *testing.T, b *sqsBroker, command, env []string, what string) {
+	begin := time.Now()
+	env = append(env, b.env()...)
+	l := &sqsLedger{t: t, said: make(chan string), deleted: map[string]int{}, asked: map[string]int{}, sent: map[string]bool{}, got: map[string]int{}}
+	var worker <-chan error
+	if c.worker != nil {
+		worker = l.start(slices.Concat(command, c.worker), env)
+	}
+	l.follow(b.fail, l.start(command, env), worker)
+	doubles := 0
+	for n := range sqsNumbers {
+		text := strconv.Itoa(n)
+		if l.sent[text] && l.got[text] == 0 {
+			t.Errorf("message %s was acknowledged, but is not received", text)
+		}
+		doubles += max(l.got[text]-1, 0)
+	}
+	if len(l.sent) != sqsNumbers {
+		t.Errorf("%d messages are acknowledged, want %d", len(l.sent), sqsNumbers)
+	}
+	report(t, c.name, "sends and receives over SQS, "+what, time.Since(begin), fmt.Sprintf("%d messages, %d received twice", sqsNumbers, doubles))
 }
 
 // sqsLedger is what programs said: "sent", "got" and "done" with the number and the ID of a message. A worker
@@ -183,7 +156,7 @@ type sqsLedger struct {
 }
 
 // start starts a program, which is killed at the end of the test. The channel gets its error.
-func (l *sqsLedger) start(command, env []string) (ended <-chan error, kill func()) {
+func (l *sqsLedger) start(command, env []string) (ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, command[0], command[1:]...)
 	c.Env = env
@@ -212,17 +185,16 @@ func (l *sqsLedger) start(command, env []string) (ended <-chan error, kill func(
 		}
 		result <- err
 	}()
-	kill = func() {
+	l.t.Cleanup(func() {
 		cancel()
 		<-done
-	}
-	l.t.Cleanup(kill)
-	return result, kill
+	})
+	return result
 }
 
-// follow kills the broker after a third of the messages, and again after two thirds, until all are received
-// and the program has ended. It calls restart after each kill.
-func (l *sqsLedger) follow(b *sqsBroker, ended <-chan error, restart func()) {
+// follow calls fail, which kills a broker, after a third of the messages, and again after two thirds, until all
+// are received and the program has ended. The worker does not end.
+func (l *sqsLedger) follow(fail func(), ended, worker <-chan error) {
 	kills := 0
 	for ended != nil || len(l.got) < sqsNumbers {
 		select {
@@ -231,17 +203,18 @@ func (l *sqsLedger) follow(b *sqsBroker, ended <-chan error, restart func()) {
 		case err := <-ended:
 			must.NoError(l.t, err)
 			ended = nil
+		case err := <-worker:
+			l.t.Fatalf("the worker has ended: %v", err)
 		case line := <-l.said:
 			l.note(line)
 			if len(l.got) > (kills+1)*sqsNumbers/3 && kills < 2 {
 				kills++
-				b.Restart(300 * time.Millisecond)
-				restart()
+				fail()
 			}
 		}
 	}
 	if kills != 2 {
-		l.t.Errorf("the broker was killed %d times, want 2", kills)
+		l.t.Errorf("a broker was killed %d times, want 2", kills)
 	}
 }
 

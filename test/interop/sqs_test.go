@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/test/must"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestBoto3 runs boto3 against the SQS API. Unlike other tests here it also runs in make test, if there are
@@ -29,13 +27,8 @@ func runBoto3(t *testing.T, list []string) {
 		t.Skipf("boto3 cannot be installed: %v", err)
 	}
 	must.NoError(t, err)
-	key := filepath.Join(t.TempDir(), "secrets-key")
-	must.Get(testenv.Command(t.Context(), ".", testenv.Program(t), "secrets", "init", key))(t)
-	b := testenv.ServeInterop(t, "--secrets-key-file", key)
-	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
-	all := []string{"*"}
-	must.Get(c.CreateToken(t.Context(), client.TokenSpec{ID: "boto3", Scopes: client.Scopes{Read: all, Write: all, Admin: all, Groups: all}}))(t)
-	pair := must.Get(c.SigningPair(t.Context(), "boto3"))(t)
+	b := startSQS(t, secretsKey(t))
+	pair := sqsPair(t, b)
 	run := exec.CommandContext(t.Context(), python, must.Get(filepath.Abs("testdata/python/sqs.py"))(t))
 	run.Env = append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "ENDPOINT="+b.HTTP(), "ACCESS_KEY="+pair.AccessKeyID, "SECRET="+pair.SecretAccessKey)
 	out, err := run.CombinedOutput()

@@ -9,8 +9,12 @@ from celery import Celery
 host = urlsplit(os.environ["ENDPOINT"]).netloc
 key, secret = (quote(os.environ[name], safe="") for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
 app = Celery("jobs", broker=f"sqs://{key}:{secret}@{host}")
+# A worker never forgets a message whose deletion has failed, and its prefetch count is soon full of them, so the
+# client must repeat deletions for as long as a broker is away.
+retries = {"mode": "standard", "max_attempts": 12}
 app.conf.update(
-    broker_transport_options={"region": os.environ["AWS_DEFAULT_REGION"], "is_secure": False, "visibility_timeout": 5, "wait_time_seconds": 1},
+    broker_transport_options={"region": os.environ["AWS_DEFAULT_REGION"], "is_secure": False, "visibility_timeout": 5, "wait_time_seconds": 1,
+                              "client-config": {"retries": retries}},
     task_default_queue=os.environ["QUEUE"], task_acks_late=True, task_ignore_result=True, worker_enable_remote_control=False,
     worker_prefetch_multiplier=1, broker_connection_retry_on_startup=True)
 
