@@ -228,7 +228,7 @@ func (a *API) writeSQSError(w http.ResponseWriter, r *http.Request, err error) {
 		a.logSampled(slog.LevelError, "request failed", r, err)
 	}
 	drop := a.pace.Overtake(w, r)
-	a.writeSQS(w, &s, sqs.Fault(e, sqs.IsQuery(r), s.RequestID))
+	a.writeSQS(w, &s, sqs.Fault(e, sqs.FormOf(r), s.RequestID))
 	drop()
 }
 

@@ -106,7 +106,7 @@ func (c *sqsClient) presigned(query string, life time.Duration) string {
 	return uri
 }
 
-var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-|<RequestId>[0-9a-f]+</RequestId>|"ReceiptHandle":"[\w-]+"|\d{13}`)
+var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-|<RequestId>[0-9a-f]+</RequestId>|"RequestId":"[0-9a-f]+"|"ReceiptHandle":"[\w-]+"|\d{13}`)
 
 // stable returns an answer without what changes in each run.
 func (a *answered) stable() string {
@@ -162,6 +162,34 @@ func TestSQSAnswers(t *testing.T) {
 		{"/000000000000/none", "Action=PurgeQueue", `400  <?xml version="1.0"?><ErrorResponse` + ns + `><Error><Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code><Message>The specified queue does not exist for this wsdl version.</Message><Detail/></Error>*</ErrorResponse>`},
 		{"/", "Action=Fly", `400  <?xml version="1.0"?><ErrorResponse` + ns + `><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>The action Fly is not valid for this endpoint.</Message><Detail/></Error>*</ErrorResponse>`},
 		{"/000000000000/y", "Action=DeleteQueue", `200  <?xml version="1.0"?><DeleteQueueResponse` + ns + `>` + meta + `</DeleteQueueResponse>`},
+	} {
+		check.Equalf(t, c.query(x.path, x.form).stable(), x.want, "%s %s", x.path, x.form)
+	}
+}
+
+// TestSQSQueryJSON compares answers to requests of the Query protocol that accept JSON, byte by byte.
+func TestSQSQueryJSON(t *testing.T) {
+	s := start(t)
+	c := newSQS(s, "mailer")
+	c.change = func(r *http.Request) { r.Header.Set("Accept", "application/json") }
+	const meta = `"ResponseMetadata":{*}}}`
+	for _, x := range []struct{ path, form, want string }{
+		{"/", "Action=CreateQueue&QueueName=q", `200  {"CreateQueueResponse":{"CreateQueueResult":{"QueueUrl":"http://*/000000000000/q"},` + meta},
+		{"/", "Action=ListQueues", `200  {"ListQueuesResponse":{"ListQueuesResult":{"queueUrls":["http://*/000000000000/q"]},` + meta},
+		{"/000000000000/q", "Action=GetQueueAttributes&AttributeName.1=DelaySeconds", `200  {"GetQueueAttributesResponse":{"GetQueueAttributesResult":{"Attributes":[{"Name":"DelaySeconds","Value":"0"}]},` + meta},
+		{
+			"/000000000000/q", "Action=SendMessage&MessageBody=a&MessageAttribute.1.Name=n&MessageAttribute.1.Value.DataType=Number&MessageAttribute.1.Value.StringValue=1",
+			`200  {"SendMessageResponse":{"SendMessageResult":{"MessageId":"*000000000001","MD5OfMessageBody":"0cc175b9c0f1b6a831c399e269772661","MD5OfMessageAttributes":"ef88bdc4583394a9f2bcdc6a6f0ccbfe"},` + meta,
+		},
+		{
+			"/000000000000/q", "Action=ReceiveMessage&AttributeName.1=ApproximateReceiveCount&MessageAttributeName.1=All",
+			`200  {"ReceiveMessageResponse":{"ReceiveMessageResult":{"messages":[{"MessageId":"*000000000001",*,"MD5OfBody":"0cc175b9c0f1b6a831c399e269772661","Body":"a","Attributes":[{"Name":"ApproximateReceiveCount","Value":"1"}],` +
+				`"MD5OfMessageAttributes":"ef88bdc4583394a9f2bcdc6a6f0ccbfe","MessageAttributes":[{"Name":"n","Value":{"StringValue":"1","DataType":"Number"}}]}]},` + meta,
+		},
+		{"/000000000000/q", "Action=ReceiveMessage", `200  {"ReceiveMessageResponse":{"ReceiveMessageResult":{},` + meta},
+		{"/000000000000/q", "Action=PurgeQueue", `200  {"PurgeQueueResponse":{` + meta},
+		{"/000000000000/q", "", "404  <UnknownOperationException/>\n"},
+		{"/000000000000/q", "Action=ListQueues", `400  {"Error":{"Code":"InvalidAction","Message":"The action ListQueues is not valid for this endpoint.","Type":"Sender"},*}`},
 	} {
 		check.Equalf(t, c.query(x.path, x.form).stable(), x.want, "%s %s", x.path, x.form)
 	}

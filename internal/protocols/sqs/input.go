@@ -77,9 +77,25 @@ func Is(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.URL.Path == "/" && strings.HasPrefix(r.Header.Get("Content-Type"), formType)
 }
 
-// IsQuery reports whether a request uses the Query protocol.
-func IsQuery(r *http.Request) bool {
-	return !strings.HasPrefix(r.Header.Get("X-Amz-Target"), targetPrefix) && !strings.Contains(r.Header.Get("Content-Type"), "json")
+// Form is the form of an answer.
+type Form uint8
+
+// The forms of answers. The last two are of requests in the Query protocol.
+const (
+	JSON Form = iota
+	XML
+	QueryJSON // with Accept: application/json
+)
+
+// FormOf returns the form of the answer that a request wants.
+func FormOf(r *http.Request) Form {
+	switch {
+	case strings.HasPrefix(r.Header.Get("X-Amz-Target"), targetPrefix), strings.Contains(r.Header.Get("Content-Type"), "json"):
+		return JSON
+	case strings.Contains(r.Header.Get("Accept"), "application/json"):
+		return QueryJSON
+	}
+	return XML
 }
 
 // unknownOperation is an error with a form of its own in XML.
@@ -89,7 +105,7 @@ const formType = "application/x-www-form-urlencoded"
 
 // parse reads the action and its parameters.
 func (c *Call) parse(r *http.Request, body []byte, hold func(n int64) error) error {
-	if c.Query = IsQuery(r); c.Query {
+	if c.Form = FormOf(r); c.Form != JSON {
 		return c.parseQuery(r, body, hold)
 	}
 	c.Action = strings.TrimPrefix(r.Header.Get("X-Amz-Target"), targetPrefix)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/protocols/encoding"
 )
@@ -27,6 +28,7 @@ type Answer struct {
 type output struct {
 	b     []byte
 	xml   bool
+	named bool // JSON of the Query protocol: a map is a list of keys and values
 	comma bool
 }
 
@@ -110,7 +112,7 @@ func (o *output) list(name, element string, n int, each func(i int)) {
 		}
 		return
 	}
-	o.open(name)
+	o.open(o.listName(name))
 	o.b, o.comma = append(o.b, '['), false
 	for i := range n {
 		if i > 0 {
@@ -121,6 +123,14 @@ func (o *output) list(name, element string, n int, each func(i int)) {
 	o.b, o.comma = append(o.b, ']'), true
 }
 
+// listName is the name of a list, which JSON of the Query protocol has in lower case for some.
+func (o *output) listName(name string) string {
+	if o.named && (name == "Messages" || name == "QueueUrls") {
+		return strings.ToLower(name[:1]) + name[1:]
+	}
+	return name
+}
+
 // texts is list for texts.
 func (o *output) texts(name, element string, list []string) {
 	if o.xml {
@@ -129,7 +139,7 @@ func (o *output) texts(name, element string, list []string) {
 		}
 		return
 	}
-	o.open(name)
+	o.open(o.listName(name))
 	o.b = append(o.b, '[')
 	for i, v := range list {
 		if i > 0 {
@@ -148,18 +158,16 @@ func (o *output) pairs(name, element, key string, m map[string]string) {
 
 // mapped is pairs with values that each writes.
 func (o *output) mapped(name, element, key string, keys []string, each func(k string)) {
-	if o.xml {
-		for _, k := range keys {
-			o.open(element)
-			o.text(key, k)
-			o.open("Value")
-			each(k)
-			o.close("Value")
-			o.close(element)
-		}
+	if len(keys) == 0 {
 		return
 	}
-	if len(keys) == 0 {
+	if o.xml || o.named {
+		o.list(name, element, len(keys), func(i int) {
+			o.text(key, keys[i])
+			o.open("Value")
+			each(keys[i])
+			o.close("Value")
+		})
 		return
 	}
 	o.object(name, func() {
@@ -175,36 +183,44 @@ func (o *output) mapped(name, element, key string, keys []string, each func(k st
 
 // contentTypes of answers.
 const (
-	contentJSON = "application/x-amz-json-1.0"
-	contentXML  = "text/xml"
+	contentJSON      = "application/x-amz-json-1.0"
+	contentXML       = "text/xml"
+	contentQueryJSON = "application/json"
 )
 
 // answer returns the answer whose members write writes.
 func (c *Call) answer(write func(o *output)) *Answer {
-	o := &output{xml: c.Query, b: make([]byte, 0, 512)}
-	if !c.Query {
+	o := &output{xml: c.Form == XML, named: c.Form == QueryJSON, b: make([]byte, 0, 512)}
+	if c.Form == JSON {
 		o.braces(func() { write(o) })
 		return &Answer{Status: http.StatusOK, ContentType: contentJSON, Body: o.b}
 	}
-	o.b = append(o.b, `<?xml version="1.0"?><`+c.Action+`Response xmlns="`+namespace+`">`...)
-	if c.action.result {
-		o.object(c.Action+"Result", func() { write(o) })
-		if whole, none := bytes.CutSuffix(o.b, []byte("<"+c.Action+"Result></"+c.Action+"Result>")); none {
-			o.b = append(whole, "<"+c.Action+"Result/>"...)
+	whole := func() {
+		if c.action.result {
+			o.object(c.Action+"Result", func() { write(o) })
+			if before, none := bytes.CutSuffix(o.b, []byte("<"+c.Action+"Result></"+c.Action+"Result>")); none {
+				o.b = append(before, "<"+c.Action+"Result/>"...)
+			}
 		}
+		o.object("ResponseMetadata", func() { o.text("RequestId", c.RequestID) })
 	}
-	o.object("ResponseMetadata", func() { o.text("RequestId", c.RequestID) })
+	if c.Form == QueryJSON {
+		o.braces(func() { o.object(c.Action+"Response", whole) })
+		return &Answer{Status: http.StatusOK, ContentType: contentQueryJSON, Body: o.b}
+	}
+	o.b = append(o.b, `<?xml version="1.0"?><`+c.Action+`Response xmlns="`+namespace+`">`...)
+	whole()
 	o.close(c.Action + "Response")
 	return &Answer{Status: http.StatusOK, ContentType: contentXML, Body: o.b}
 }
 
-// Fault returns the answer to an error. query: of a request in the Query protocol.
-func Fault(e *Error, query bool, requestID string) *Answer {
+// Fault returns the answer to an error.
+func Fault(e *Error, form Form, requestID string) *Answer {
 	side := "Sender"
 	if e.ours {
 		side = "Receiver"
 	}
-	if !query {
+	if form == JSON {
 		o := &output{}
 		o.braces(func() {
 			o.text("__type", "com.amazonaws.sqs#"+e.Type)
@@ -218,6 +234,18 @@ func Fault(e *Error, query bool, requestID string) *Answer {
 	message := e.Message
 	if e.query != "" {
 		message = e.query
+	}
+	if form == QueryJSON {
+		o := &output{}
+		o.braces(func() {
+			o.object("Error", func() {
+				o.text("Code", e.Query)
+				o.text("Message", message)
+				o.text("Type", side)
+			})
+			o.text("RequestId", requestID)
+		})
+		return &Answer{Status: e.Status, ContentType: contentQueryJSON, Body: o.b}
 	}
 	o := &output{xml: true, b: []byte(`<?xml version="1.0"?><ErrorResponse xmlns="` + namespace + `">`)}
 	o.object("Error", func() {

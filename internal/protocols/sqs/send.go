@@ -277,7 +277,7 @@ func (s *Server) batch(c *Call, errs []error, write func(o *output, i int)) (*An
 		}
 	}
 	return c.answer(func(o *output) {
-		if len(done) > 0 || !c.Query {
+		if len(done) > 0 || c.Form == JSON {
 			o.list("Successful", c.Action+"ResultEntry", len(done), func(i int) {
 				o.text("Id", c.in.Entries[done[i]].Id)
 				write(o, done[i])

@@ -74,7 +74,7 @@ type Call struct {
 	Trace     string // the trace of the request; "": none
 
 	Action string
-	Query  bool // in the Query protocol
+	Form   Form
 	in     parameters
 	action *action
 	queue  string // of the URL; "": none
@@ -125,9 +125,9 @@ func (c *Call) Parse(r *http.Request, body []byte, hold func(n int64) error) err
 	if err := c.parse(r, body, hold); err != nil {
 		return err
 	}
-	atQueue := c.Query && r.URL.Path != "/" // which has only the actions on it
+	atQueue := c.Form != JSON && r.URL.Path != "/" // which has only the actions on it
 	if c.action = actions[c.Action]; c.action == nil || atQueue && (c.Action == "CreateQueue" || c.Action == "ListQueues") {
-		if c.Query {
+		if c.Form != JSON {
 			return newError(http.StatusBadRequest, "InvalidAction", "The action %.80s is not valid for this endpoint.", c.Action)
 		}
 		return refuse("UnknownOperationException", "The requested operation is not recognized by the service.")
