@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/engine/log"
+	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/record"
@@ -84,4 +85,43 @@ func TestAtomicThatIsWithdrawn(t *testing.T) {
 	o.Store = s.Store
 	again := open(t, o)
 	must.EqualSlicesf(t, contents(t, again, s.Store, one, 0), contents(t, again, s.Store, two, 0), "topics")
+}
+
+// TestAtomicReleasesDelayedMessages checks that the buffer of a part with an op is released once, whether the
+// request is stored, repeated, refused, or comes too late.
+func TestAtomicReleasesDelayedMessages(t *testing.T) {
+	l := open(t, options(objstore.NewMemory()))
+	one, two := topic(t, l, "one", 1), topic(t, l, "two", 1)
+	var released atomic.Int64
+	request := func(producer int64, ids ...record.ID) *log.Ticket {
+		list := parts(t, &released, ids...)
+		for i := range list {
+			a := &list[i].Append
+			a.Head.Idempotent, a.Head.Producer = true, state.ProducerBatch{ID: producer, Span: a.Head.Span}
+		}
+		list[0].Op = &core.Op{Own: true, Placed: true, Record: state.Record{Kind: state.QueueUpdate, Topic: ids[0], Queue: &state.QueueChange{
+			Runs: []state.QueueRun{{Span: 1, State: state.QueueWaiting, Until: 1 << 60}},
+		}}}
+		return l.SubmitAtomic(list)
+	}
+	for i, c := range []struct {
+		what string
+		k    func() *log.Ticket
+		want error
+		dup  bool
+	}{
+		{"stored", func() *log.Ticket { return request(1, one, two) }, nil, false},
+		{"repeated", func() *log.Ticket { return request(1, one, two) }, nil, true},
+		{"refused", func() *log.Ticket { return request(2, one, record.ID{9}) }, state.ErrAtomic, false},
+		{"of an unknown queue", func() *log.Ticket { return request(2, record.ID{9}, two) }, state.ErrUnknownTopic, false},
+		{"closed", func() *log.Ticket {
+			must.NoError(t, l.Close(t.Context()))
+			return request(3, one, two)
+		}, log.ErrClosed, false},
+	} {
+		r := wait(t, c.k())
+		must.ErrorIs(t, r[0].Err(), c.want)
+		must.Equalf(t, r[0].Duplicate, c.dup, "%s: duplicate", c.what)
+		must.Equalf(t, released.Load(), int64(2*i+2), "released buffers after a request that is %s", c.what)
+	}
 }

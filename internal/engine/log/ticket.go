@@ -318,14 +318,14 @@ func (t *Ticket) wait(ctx context.Context, late <-chan time.Time) []Result {
 func (l *Log) reject(m *member, err error) {
 	l.queued.Add(-m.bytes)
 	m.drop()
+	if m.audit != nil { // in a proposal it is dropped as a member of that
+		m.audit.drop()
+	}
 	l.answer(m, failed(err))
 }
 
 // drop releases the data if the member still holds it.
 func (m *member) drop() {
-	if m.audit != nil {
-		m.audit.drop()
-	}
 	if m.Release != nil {
 		m.Release()
 	}
