@@ -9,8 +9,7 @@ func (c *Core) checkAtomic(p *Proposal, at *Atomic, records []state.Record) []st
 	ops, appends := p.Ops[at.Ops.From:at.Ops.To], p.Appends[at.Appends.From:at.Appends.To]
 	for i := range ops {
 		if err := c.refusesOp(&ops[i]); err != nil {
-			refuseAtomic(ops, appends, state.ErrAtomic)
-			ops[i].Err, p.Appends[ops[i].Audit-1].Err = err, err
+			p.refuse(at, ops[i].Audit-1, err)
 			return records
 		}
 	}
@@ -19,8 +18,7 @@ func (c *Core) checkAtomic(p *Proposal, at *Atomic, records []state.Record) []st
 	duplicates := 0
 	for i := range appends {
 		var err error
-		a := &appends[i]
-		if owners[i], grown, records, err = c.refusesPart(a, grown, records); err == ErrDuplicate {
+		if owners[i], grown, records, err = c.refusesPart(&appends[i], grown, records); err == ErrDuplicate {
 			duplicates++
 			err = nil
 		}
@@ -28,26 +26,27 @@ func (c *Core) checkAtomic(p *Proposal, at *Atomic, records []state.Record) []st
 			err = state.ErrSequenceGap
 		}
 		if err != nil {
-			refuseAtomic(ops, appends, state.ErrAtomic)
-			a.Err = err
+			p.refuse(at, at.Appends.From+int32(i), err)
 			return records
 		}
 	}
 	if duplicates > 0 {
-		refuseAtomic(ops, appends, ErrDuplicate)
+		p.setErr(at, ErrDuplicate)
 		return records
 	}
-	for i := range appends {
+	p.setErr(at, nil)
+	for i := range appends { // before producers take memory that the checks do not count
 		a := &appends[i]
 		base, err := c.lead.overlay.Reserve(a.Topic, a.Partition, a.Span, -1)
 		if err != nil {
 			panic("core: an atomic request was checked: " + err.Error())
 		}
-		a.Base, a.Err = base, nil
-		records = c.produced(a, owners[i], records)
+		a.Base = base
+	}
+	for i := range appends {
+		records = c.produced(&appends[i], owners[i], records)
 	}
 	for i := range ops {
-		ops[i].Err = nil
 		ops[i].Record.Queue.Place(p.Appends[ops[i].Audit-1].Base)
 		records = append(records, c.proposeOwn(ops[i].Record))
 	}
@@ -84,12 +83,24 @@ func (c *Core) refusesPart(a *Append, held int64, records []state.Record) (owner
 	return owner, grown, records, err
 }
 
-// refuseAtomic sets the error of all members of an atomic request.
-func refuseAtomic(ops []Op, appends []Append, why error) {
-	for i := range ops {
-		ops[i].Err = why
+// refuse sets the errors of an atomic request that is refused because of Appends[at], or of the op that it
+// joins.
+func (p *Proposal) refuse(of *Atomic, at int32, why error) {
+	p.setErr(of, state.ErrAtomic)
+	p.Appends[at].Err = why
+	for i := of.Ops.From; i < of.Ops.To; i++ {
+		if p.Ops[i].Audit-1 == at {
+			p.Ops[i].Err = why
+		}
 	}
-	for i := range appends {
-		appends[i].Err = why
+}
+
+// setErr sets the error of all members of an atomic request.
+func (p *Proposal) setErr(of *Atomic, err error) {
+	for i := of.Ops.From; i < of.Ops.To; i++ {
+		p.Ops[i].Err = err
+	}
+	for i := of.Appends.From; i < of.Appends.To; i++ {
+		p.Appends[i].Err = err
 	}
 }

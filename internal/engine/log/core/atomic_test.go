@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -66,14 +67,19 @@ func TestAtomicIsAllOrNone(t *testing.T) {
 		name    string
 		ops     []core.Op
 		appends []core.Append
-		refused int // of the errors
+		refused int // position of the refused append in the errors
 		why     error
 	}{
 		{"all", []core.Op{delayed(queueID, 0)}, []core.Append{part(queueID, 0), part(topicID, 0), part(topicID, 1)}, -1, nil},
 		{"unknown topic", []core.Op{delayed(queueID, 0)}, []core.Append{part(queueID, 0), part(topicID, 0), part(record.ID{9}, 0)}, 3, state.ErrUnknownTopic},
 		{"unknown partition first", nil, []core.Append{part(topicID, 2), part(topicID, 0)}, 0, state.ErrUnknownPartition},
-		{"op of another epoch", []core.Op{func() core.Op { o := delayed(queueID, 0); o.Epoch = 99; return o }()}, []core.Append{part(queueID, 0), part(topicID, 0)}, 0, state.ErrNotLeader},
-		{"op of an unknown queue", []core.Op{delayed(queueID, 0), delayed(record.ID{9}, 1)}, []core.Append{part(queueID, 0), part(record.ID{9}, 0), part(topicID, 0)}, 1, state.ErrUnknownTopic},
+		{"op of another epoch", []core.Op{func() core.Op { o := delayed(queueID, 0); o.Epoch = 99; return o }()}, []core.Append{part(queueID, 0), part(topicID, 0)}, 1, state.ErrNotLeader},
+		{"op of an unknown queue", []core.Op{delayed(queueID, 0), delayed(record.ID{9}, 1)}, []core.Append{part(queueID, 0), part(record.ID{9}, 0), part(topicID, 0)}, 3, state.ErrUnknownTopic},
+		{"no right to a delayed message", []core.Op{delayed(queueID, 0)}, []core.Append{func() core.Append {
+			a := part(queueID, 0)
+			a.Check = &access.Check{Principal: "revoked", Secret: 7, Version: 1}
+			return a
+		}(), part(topicID, 0)}, 1, state.ErrUnauthorized},
 		{"no right", nil, []core.Append{part(topicID, 0), func() core.Append {
 			a := part(topicID, 1)
 			a.Check = &access.Check{Principal: "revoked", Secret: 7, Version: 1}
@@ -88,7 +94,7 @@ func TestAtomicIsAllOrNone(t *testing.T) {
 				switch {
 				case c.refused < 0:
 					want = nil
-				case i == c.refused || c.refused < len(c.ops) && i == len(c.ops)+int(c.ops[c.refused].Audit)-1:
+				case i == c.refused || i < len(c.ops) && c.refused == len(c.ops)+int(c.ops[i].Audit)-1:
 					want = c.why
 				}
 				if !errors.Is(err, want) || want == nil && err != nil {
@@ -181,4 +187,55 @@ func TestAtomicCountsMemoryOfAll(t *testing.T) {
 	}
 	must.Equalf(t, refused, 1, "members with the reason")
 	must.NoError(t, full.atomic(nil, all[0]).Appends[0].Err)
+}
+
+// TestAtomicCountsProducersAfterAll checks that a request that is accepted finds room for all its parts, although
+// its producer takes memory in each of them.
+func TestAtomicCountsProducersAfterAll(t *testing.T) {
+	b := leader(t, core.Config{})
+	b.freeze([]core.Op{{Record: state.Record{Kind: state.TopicCreate, Topic: queueID, Name: "many", Partitions: 64}}})
+	b.settle()
+	held := b.core.State().Memory()
+	accepted := 0
+	for room := int64(0); room < 64<<10; room += 400 {
+		full := newBench(t, core.Config{StateMax: held.Tables + held.Ranges + held.Queues + room})
+		full.objects = maps.Clone(b.objects)
+		full.nonces = 100
+		full.settle()
+		var all []core.Append
+		for i := range uint32(64) {
+			all = append(all, produced(part(queueID, i), 7, 0, 0))
+		}
+		if full.atomic(nil, all...).Appends[63].Err == nil {
+			accepted++
+		}
+	}
+	if accepted == 0 || accepted > 100 {
+		t.Errorf("%d requests were accepted", accepted)
+	}
+}
+
+// TestAtomicDuplicateOfALostSlot checks that a repeated request has an unknown outcome in all its members if
+// its original has no verdict.
+func TestAtomicDuplicateOfALostSlot(t *testing.T) {
+	b := leader(t, core.Config{RaiseAfter: core.Duration(time.Nanosecond), Window: 2})
+	b.freeze([]core.Op{queueQ})
+	b.settle()
+	request := func() *core.Proposal {
+		p := &core.Proposal{
+			Ops:     []core.Op{delayed(queueID, 0)},
+			Appends: []core.Append{produced(part(queueID, 0), 7, 0, 0), produced(part(topicID, 0), 7, 0, 0)},
+			Atomics: []core.Atomic{{Ops: core.Span{To: 1}, Appends: core.Span{To: 2}}},
+		}
+		p.Appends[0].Joins = true
+		b.step(&core.Event{Kind: core.EvFreeze, Proposal: p, Wall: b.now / 1000})
+		return p
+	}
+	first, again := request(), request()
+	must.EqualSlicesf(t, errorsOf(first), []error{nil, nil, nil}, "first")
+	must.EqualSlicesf(t, errorsOf(again), []error{core.ErrDuplicate, core.ErrDuplicate, core.ErrDuplicate}, "again")
+	b.step(&core.Event{Kind: core.EvStepDown})
+	for i, err := range errorsOf(again) {
+		must.Equalf(t, err, state.ErrOutcomeUnknown, "member %d of the repeated request", i)
+	}
 }

@@ -305,7 +305,10 @@ func (p *Proposal) withdraw(why error, all bool) {
 		}
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; all || op.Err != nil {
+		switch op := &p.Ops[i]; {
+		case op.Err == ErrDuplicate:
+			op.Err = state.ErrOutcomeUnknown
+		case all || op.Err != nil:
 			op.Err = why
 		}
 	}

@@ -173,7 +173,9 @@ type Op struct {
 	// Atomic: the op is one of a Proposal.Atomics.
 	Atomic bool
 
-	Err error // set at freeze: nil, or a refusal of package state
+	// Err is set at freeze: nil, or a refusal of package state. An op of an atomic request has that of the
+	// append that joins it.
+	Err error
 }
 
 // Proposal is the content that the shell wants frozen into one slot. Ops apply before Appends. The
