@@ -471,12 +471,15 @@ func TestGroupsTogether(t *testing.T) {
 	must.Equal(t, b.offsets(groups(9)), "[5]")
 }
 
-// TestOrderByANewSetting: messages of a key that workers had before the queue kept the order do not keep its first
-// one from them, also with a limit and a rate of keys.
-func TestOrderByANewSetting(t *testing.T) {
-	before := newBench(t)
+// TestGroupsWithANewLimit: messages of a key that a worker got together, before keys had a limit and a rate, do not
+// keep the first of them from workers.
+func TestGroupsWithANewLimit(t *testing.T) {
+	before := newBench(t, "key-mode", "order")
 	before.send(1, 1)
-	given := before.lease(2)
+	before.look(math.MaxInt)
+	given, _, err := before.LeaseGroups(before.now, 2, 30e6, "w")
+	must.NoError(t, err)
+	before.store(nil)
 	must.Equal(t, before.offsets(given), "[0 1]")
 	b := newBench(t, "key-mode", "order", "key-limit", "1", "key-rate", "1000")
 	b.log = before.log

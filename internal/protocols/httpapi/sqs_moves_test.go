@@ -108,3 +108,28 @@ func TestSQSGroups(t *testing.T) {
 	none, _ = receive("10")
 	check.Equal(t, none, "")
 }
+
+// TestSQSPurge: after a purge of a FIFO queue a message with the same dedup ID can be sent again.
+func TestSQSPurge(t *testing.T) {
+	s := start(t)
+	c := newSQS(s, "mailer")
+	c.call("CreateQueue", `{"QueueName":"q.fifo","Attributes":{"FifoQueue":"true"},"tags":{"a":"b"}}`)
+	send := func(body string) {
+		t.Helper()
+		check.Equal(t, c.call("SendMessage", `{"QueueUrl":"Q/q.fifo","MessageBody":"`+body+`","MessageGroupId":"g","MessageDeduplicationId":"d"}`).status, 200)
+	}
+	receive := func() string {
+		t.Helper()
+		return string(c.call("ReceiveMessage", `{"QueueUrl":"Q/q.fifo"}`).body)
+	}
+	send("one")
+	send("again")
+	check.Equal(t, c.call("PurgeQueue", `{"QueueUrl":"Q/q.fifo"}`).stable(), "200  {}")
+	check.Equal(t, receive(), "{}")
+	send("two")
+	send("three")
+	if got := receive(); !strings.Contains(got, `"Body":"two"`) {
+		t.Errorf("received %s, want two", got)
+	}
+	check.Equal(t, c.call("ListQueueTags", `{"QueueUrl":"Q/q.fifo"}`).stable(), `200  {"Tags":{"a":"b"}}`)
+}

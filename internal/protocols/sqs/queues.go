@@ -194,7 +194,8 @@ func (s *Server) purgeQueue(ctx context.Context, c *Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.settings(c.queue); err != nil {
+	x, err := s.settings(c.queue)
+	if err != nil {
 		return nil, err
 	}
 	topic, _ := s.o.Broker.TopicNamed(c.queue)
@@ -209,12 +210,26 @@ func (s *Server) purgeQueue(ctx context.Context, c *Call) (*Answer, error) {
 	if again {
 		return nil, newError(403, "PurgeQueueInProgress", "Only one PurgeQueue operation on %s is allowed every 60 seconds.", c.queue)
 	}
-	if _, err = s.o.Queues.Purge(ctx, c.queue); err != nil { // the client repeats it
+	if _, err = s.o.Queues.Purge(ctx, c.queue); err == nil && x.isFIFO(c.queue) {
+		err = s.forgetSent(ctx, c, x.kept)
+	}
+	if err != nil { // the client repeats it
 		s.mu.Lock()
 		delete(s.purged, topic.ID)
 		s.mu.Unlock()
 	}
 	return c.empty(), err
+}
+
+// forgetSent lets dedup IDs of earlier messages not count any more.
+func (s *Server) forgetSent(ctx context.Context, c *Call, k kept) error {
+	k.Purges++
+	text, err := k.text()
+	if err != nil {
+		return err
+	}
+	_, err = s.o.Queues.Update(ctx, c.queue, queue.Spec{Settings: map[string]string{"sqs": text}})
+	return err
 }
 
 func (s *Server) getAttributes(_ context.Context, c *Call) (*Answer, error) {

@@ -140,6 +140,9 @@ func (s *sender) ordered(m *outgoing, e *entry) error {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(m.Key), m.Key, id))
 		m.Dedup = hex.EncodeToString(sum[:])
 	}
+	if s.x.Purges > 0 {
+		m.Dedup = fmt.Sprintf("%d %s", s.x.Purges, m.Dedup) // IDs have no spaces
+	}
 	return nil
 }
 

@@ -42,6 +42,7 @@ type kept struct {
 	Tags       map[string]string `json:"tags,omitempty"`
 	Created    int64             `json:"created,omitempty"` // s
 	Modified   int64             `json:"modified,omitempty"`
+	Purges     int               `json:"purges,omitempty"` // of a FIFO queue: dedup IDs count since the last one
 }
 
 // settings are those of a queue, as this API sees them.
