@@ -90,6 +90,34 @@ type PartitionResult struct {
 	Detail      string `json:"detail,omitempty"`
 }
 
+// Stored is the answer to POST /records with `atomic`. All of the request is durable.
+type Stored struct {
+	// Of the lines of application/x-ndjson, in order.
+	Records []StoredRecord `json:"records,omitempty"`
+	// Of the frames of application/vnd.seb.recordbatch, in order.
+	Results   []StoredBatches `json:"results,omitempty"`
+	Duplicate bool            `json:"duplicate,omitempty"` // The same producer had stored them before.
+}
+
+// StoredRecord is a stored record, with `topic`, `partition` and `offset`, or a message, with `queue` and `id`.
+type StoredRecord struct {
+	Topic     string `json:"topic,omitempty"`
+	Partition *int32 `json:"partition,omitempty"`
+	Offset    *int64 `json:"offset,omitempty"`
+	Queue     string `json:"queue,omitempty"`
+	// Of the message.
+	//openapi:example 0-17
+	ID string `json:"id,omitempty"`
+}
+
+// StoredBatches is the position of the batches for a partition.
+type StoredBatches struct {
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	FirstOffset int64  `json:"first_offset"`
+	Count       int64  `json:"count"`
+}
+
 // Topic is the committed state of a topic. `next_offset` and `latest_commit_at` belong to the
 // requested partition (default 0).
 type Topic struct {

@@ -19,7 +19,7 @@ type arguments struct {
 // request with another argument is refused: its client expects an effect that it would not have.
 var takes = map[routeKey]arguments{
 	{http.MethodPost, "/records"}: {true, []string{
-		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamExpectedOffset, httpconn.ParamTimeout,
+		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamExpectedOffset, httpconn.ParamTimeout, httpconn.ParamAtomic,
 	}},
 	{http.MethodPut, "/topic"}:          {true, []string{httpconn.ParamTopic}},
 	{http.MethodDelete, "/topic"}:       {false, []string{httpconn.ParamTopic, httpconn.ParamForce}},

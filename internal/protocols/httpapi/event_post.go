@@ -80,10 +80,7 @@ func (p *producing) parseEventType(h http.Header) (err error) {
 				problem.Quote(given))
 		}
 	}
-	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problem.New(api.UnsupportedMediaType, "Content-Encoding %s is not supported", problem.Quote(encoding))
-	}
-	return nil
+	return identityEncoding(h)
 }
 
 // originalEvent is the earlier event with the same ID: whether it exists, its offset, and whether

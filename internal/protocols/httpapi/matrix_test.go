@@ -38,7 +38,7 @@ type validRequest struct {
 
 // validRequests has a request for each route. TestEveryRouteRequiresTheKey fails if one is missing.
 var validRequests = map[string]validRequest{
-	"POST /records":    {path: "?topic-name=t", kind: api.TextPlain, body: "v", status: 201},
+	"POST /records":    {path: "?topic-name=t", kind: api.TextPlain, body: "v", status: 201, asked: []string{"t"}},
 	"GET /records":     {path: "?topic-name=t&offset=0", status: 200},
 	"GET /record":      {path: "?topic-name=t&offset=0", status: 200},
 	"GET /key":         {path: "?topic-name=t&key=k&min-offset=0&partition=0", status: 200},

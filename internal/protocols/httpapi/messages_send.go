@@ -105,8 +105,8 @@ func (s *sending) parse(h http.Header) (err error) {
 		return problem.New(api.UnsupportedMediaType, "%s is not one of application/octet-stream, for one message, and text/plain, "+
 			"application/x-ndjson, application/json, for several", problem.Quote(s.kind))
 	}
-	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problem.New(api.UnsupportedMediaType, "Content-Encoding %s is not supported", problem.Quote(encoding))
+	if err := identityEncoding(h); err != nil {
+		return err
 	}
 	if s.q.Fault != nil {
 		return s.q.Fault
@@ -190,15 +190,15 @@ func (s *sending) add(rec *record.Record, attribute func(i int) string) error {
 			break
 		}
 		if text := attribute(i); text != "" {
-			fault = s.attribute(&m, name, text)
+			fault = setAttribute(&m, s.now, name, text)
 		}
 	}
 	s.list, s.faults = append(s.list, m), append(s.faults, fault)
 	return nil
 }
 
-// attribute sets an attribute of a message.
-func (s *sending) attribute(m *queue.Message, name, text string) (err error) {
+// setAttribute sets an attribute of a message. now is log time.
+func setAttribute(m *queue.Message, now time.Time, name, text string) (err error) {
 	switch name {
 	case paramDelay:
 		m.Delay, err = span(name, text)
@@ -209,10 +209,10 @@ func (s *sending) attribute(m *queue.Message, name, text string) (err error) {
 			err = problem.BadField(name, "want RFC 3339, such as 2026-03-01T12:00:00Z, given %s", problem.Quote(text))
 		case m.Delay != 0:
 			err = problem.BadField(name, "not together with %s", paramDelay)
-		case at.Sub(s.now) > state.QueueDelayMax:
+		case at.Sub(now) > state.QueueDelayMax:
 			err = problem.BadField(name, "%s is more than 365d from now", text)
 		default:
-			m.Delay = max(0, at.Sub(s.now))
+			m.Delay = max(0, at.Sub(now))
 		}
 	case paramDedup:
 		m.Dedup = text

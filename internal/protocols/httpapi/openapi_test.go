@@ -188,7 +188,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 	for _, name := range []string{
 		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamOffset, httpconn.ParamMaxRecords, httpconn.ParamMaxBytes, httpconn.ParamMaxValueBytes, httpconn.ParamTimeout,
 		httpconn.ParamWhere, httpconn.ParamContains, httpconn.ParamMaxScanBytes,
-		httpconn.ParamRead, httpconn.ParamRole, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
+		httpconn.ParamRead, httpconn.ParamRole, httpconn.ParamExpectedOffset, httpconn.ParamAtomic, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
 		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamQuery,

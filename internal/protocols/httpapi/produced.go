@@ -107,7 +107,7 @@ func (p *producing) failed(results []broker.Result) error {
 
 func (p *producing) atPartition(fault *api.Problem, i int) *api.Problem {
 	c := *fault
-	c.Topic, c.Partition = p.topic, &p.appends[i].Partition
+	c.Topic, c.Partition = p.appends[i].Topic, &p.appends[i].Partition
 	return &c
 }
 
@@ -160,15 +160,15 @@ func (p *producing) answerOffsets(w http.ResponseWriter, r broker.Result) error 
 }
 
 // identify sets the producer of the append from the headers. Batches that name a producer must name
-// the same. On an error it releases the appends.
+// the same.
 func (p *producing) identify() error {
 	if p.producer == nil {
 		return nil
 	}
-	for i := range p.appends { // only one: the partition is given
+	for i := range p.appends { // only one, unless the request is atomic: the partition is given
 		ap := &p.appends[i]
 		if fault := contradiction(p.producer, &ap.Summary); fault != nil {
-			return p.withdraw(fault)
+			return fault
 		}
 		if s := &ap.Summary; s.ProducerID < 0 {
 			record.StampProducer(ap.Data, *p.producer)

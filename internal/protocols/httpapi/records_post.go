@@ -46,6 +46,12 @@ type producing struct {
 }
 
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request, by *caller) error {
+	if strings.Contains(r.URL.RawQuery, httpconn.ParamAtomic) {
+		q := httpconn.ParseParams(r.URL.RawQuery)
+		if atomic := q.Bool(httpconn.ParamAtomic); q.Fault == nil && atomic {
+			return a.postAtomic(w, r, by)
+		}
+	}
 	p := producing{a: a, by: by, now: time.Now()}
 	p.appends = p.one[:0]
 	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
@@ -66,6 +72,7 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request, by *caller) er
 func (p *producing) parse(r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	p.topic, p.partition = q.Topic(), q.Partition()
+	q.Bool(httpconn.ParamAtomic)
 	p.expected = q.Number(httpconn.ParamExpectedOffset, -1, 1<<63-1)
 	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if p.expected >= 0 && p.partition < 0 {
@@ -81,7 +88,12 @@ func (p *producing) parse(r *http.Request) error {
 		return problem.BadField("Content-Type", "want one of multipart/form-data, application/octet-stream, text/plain, "+
 			"application/x-ndjson, application/json, application/vnd.seb.recordbatch, given %s", problem.Quote(r.Header.Get("Content-Type")))
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	return identityEncoding(r.Header)
+}
+
+// identityEncoding returns the problem of a body that is compressed.
+func identityEncoding(h http.Header) error {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return problem.New(api.UnsupportedMediaType, "Content-Encoding %s is not supported", problem.Quote(encoding))
 	}
 	return nil
@@ -118,7 +130,7 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 	}
 	p.in.Memory.Release() // the appends hold the rest
 	if err := p.identify(); err != nil {
-		return nil, err
+		return nil, p.withdraw(err)
 	}
 	check, err := p.by.checked(access.Write, access.Topic, p.topic)
 	if err != nil {

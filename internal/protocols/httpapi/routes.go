@@ -38,7 +38,6 @@ const (
 // Needs of several routes.
 var (
 	readTopic       = need{access.Read, access.Topic, inQuery, httpconn.ParamTopic}
-	writeTopic      = need{access.Write, access.Topic, inQuery, httpconn.ParamTopic}
 	deleteTopic     = need{access.Delete, access.Topic, inQuery, httpconn.ParamTopic}
 	readQueue       = need{access.Read, access.Topic, inPath, variableQueue}
 	workQueue       = need{access.Read, access.Group, inPath, variableQueue}
@@ -59,7 +58,7 @@ var (
 // routes lists every route and the rights that it needs. openapi.yaml describes each. Tests derive
 // the matrix of permissions from it.
 var routes = []route{
-	{http.MethodPost, "/records", leader, needs{writeTopic}, (*API).postRecords},
+	{http.MethodPost, "/records", leader, needs{{access.Write, access.Topic, ifInQuery, httpconn.ParamTopic}, {access.Write, access.Topic, asked, ""}}, (*API).postRecords},
 	{http.MethodGet, "/records", anyBroker, needs{readTopic, {access.Read, access.Group, ifInQuery, httpconn.ParamGroup}}, (*API).getRecords},
 	{http.MethodGet, "/record", anyBroker, needs{readTopic}, (*API).getRecord},
 	{http.MethodGet, "/key", anyBroker, needs{readTopic}, (*API).getKey},

@@ -33,6 +33,7 @@ const (
 	ParamRole           = "role"
 	ParamForce          = "force"
 	ParamExpectedOffset = "expected-offset"
+	ParamAtomic         = "atomic"
 	ParamGroup          = "group" // of a consumer group
 	ParamMembers        = "members"
 	ParamWindow         = "window"
