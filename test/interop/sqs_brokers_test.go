@@ -1,12 +1,14 @@
 package interop
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func (b *sqsBroker) env() []string {
 // serveSQS starts a broker with the SQS API.
 func serveSQS(t *testing.T) *sqsBroker {
 	b := startSQS(t, secretsKey(t))
-	return &sqsBroker{url: b.HTTP(), pair: sqsPair(t, b), fail: func() { b.Restart(300 * time.Millisecond) }}
+	return &sqsBroker{url: b.HTTP(), pair: sqsPair(t, sqsAdmin(t, b, nil)), fail: func() { b.Restart(300 * time.Millisecond) }}
 }
 
 // secretsKey makes a secrets key, without which there are no pairs.
@@ -52,15 +54,14 @@ func startSQS(t *testing.T, key string, args ...string) *testenv.InteropBroker {
 }
 
 // sqsPair makes a token with all rights and returns its pair.
-func sqsPair(t *testing.T, b *testenv.InteropBroker) client.SigningPair {
-	c := sqsAdmin(t, b)
+func sqsPair(t *testing.T, c *client.Client) client.SigningPair {
 	all := []string{"*"}
 	must.Get(c.CreateToken(t.Context(), client.TokenSpec{ID: "sqs", Scopes: client.Scopes{Read: all, Write: all, Admin: all, Groups: all}}))(t)
 	return must.Get(c.SigningPair(t.Context(), "sqs"))(t)
 }
 
-func sqsAdmin(t *testing.T, b *testenv.InteropBroker) *client.Client {
-	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
+func sqsAdmin(t *testing.T, b *testenv.InteropBroker, trust *tls.Config) *client.Client {
+	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey, TLS: trust}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -71,19 +72,22 @@ type sqsFleet struct {
 	t        *testing.T
 	brokers  [2]*testenv.InteropBroker
 	clients  [2]*client.Client
+	trust    *tls.Config
 	forwards int // by the standbys of each leader that was killed
 }
 
-func serveSQSFleet(t *testing.T) *sqsFleet {
-	f := &sqsFleet{t: t}
+// serveSQSFleet starts two brokers. front starts the load balancer for their addresses, and returns its URL.
+func serveSQSFleet(t *testing.T, front func(addresses []string) string, trust *tls.Config, args ...string) *sqsFleet {
+	f := &sqsFleet{t: t, trust: trust}
 	key, bucket := secretsKey(t), filepath.Join(t.TempDir(), "bucket")
 	var addresses []string
 	for i := range f.brokers {
-		f.brokers[i] = startSQS(t, key, "--bucket", bucket)
-		f.clients[i] = sqsAdmin(t, f.brokers[i])
-		addresses = append(addresses, f.brokers[i].HTTP()[len("http://"):])
+		f.brokers[i] = startSQS(t, key, append(args, "--bucket", bucket)...)
+		f.clients[i] = sqsAdmin(t, f.brokers[i], trust)
+		_, address, _ := strings.Cut(f.brokers[i].HTTP(), "://")
+		addresses = append(addresses, address)
 	}
-	f.sqsBroker = &sqsBroker{url: "http://" + balance(t, addresses), pair: sqsPair(t, f.brokers[0]), fail: f.killLeader}
+	f.sqsBroker = &sqsBroker{url: front(addresses), pair: sqsPair(t, f.clients[0]), fail: f.killLeader}
 	return f
 }
 
@@ -109,7 +113,8 @@ var forwardsPattern = regexp.MustCompile(`(?m)^seb_http_forwards_total\{code="ok
 func (f *sqsFleet) forwardsOf(i int) int {
 	req := must.Get(http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.brokers[i].HTTP()+"/metrics", http.NoBody))(f.t)
 	req.Header.Set("Authorization", "Bearer "+testenv.InteropKey)
-	resp := must.Get(http.DefaultClient.Do(req))(f.t)
+	c := http.Client{Transport: &http.Transport{TLSClientConfig: f.trust, DisableKeepAlives: true}}
+	resp := must.Get(c.Do(req))(f.t)
 	defer resp.Body.Close()
 	text := must.Get(io.ReadAll(resp.Body))(f.t)
 	n := 0
@@ -128,7 +133,7 @@ func (f *sqsFleet) checkForwards() {
 	f.t.Logf("standbys have forwarded %d requests", n)
 }
 
-// balance gives connections in turn to addresses that accept them. It returns its own address.
+// balance gives connections in turn to addresses that accept them. It returns its own URL.
 func balance(t *testing.T, to []string) string {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
@@ -152,7 +157,7 @@ func balance(t *testing.T, to []string) string {
 			}()
 		}
 	}()
-	return l.Addr().String()
+	return "http://" + l.Addr().String()
 }
 
 // relay passes bytes in both directions until one side ends.

@@ -105,18 +105,23 @@ func TestSQSClients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			command, env, err := c.install(t.Context())
 			must.NoError(t, err)
-			env = slices.Concat(os.Environ(), env, c.more, []string{"QUEUE=jobs", "NUMBERS=" + strconv.Itoa(sqsNumbers)})
+			env = c.env(env)
 			t.Run("one broker", func(t *testing.T) {
 				b := serveSQS(t)
 				c.run(t, b, command, env, "the broker killed twice")
 			})
 			t.Run("two brokers", func(t *testing.T) {
-				f := serveSQSFleet(t)
+				f := serveSQSFleet(t, func(addresses []string) string { return balance(t, addresses) }, nil)
 				c.run(t, f.sqsBroker, command, env, "the leader killed twice")
 				f.checkForwards()
 			})
 		})
 	}
+}
+
+// env is the environment of the program, with that of its installation.
+func (c *sqsClient) env(installed []string) []string {
+	return slices.Concat(os.Environ(), installed, c.more, []string{"QUEUE=jobs", "NUMBERS=" + strconv.Itoa(sqsNumbers)})
 }
 
 // run runs the program of a client, and judges it.

@@ -28,7 +28,7 @@ func runBoto3(t *testing.T, list []string) {
 	}
 	must.NoError(t, err)
 	b := startSQS(t, secretsKey(t))
-	pair := sqsPair(t, b)
+	pair := sqsPair(t, sqsAdmin(t, b, nil))
 	run := exec.CommandContext(t.Context(), python, must.Get(filepath.Abs("testdata/python/sqs.py"))(t))
 	run.Env = append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "ENDPOINT="+b.HTTP(), "ACCESS_KEY="+pair.AccessKeyID, "SECRET="+pair.SecretAccessKey)
 	out, err := run.CombinedOutput()

@@ -28,7 +28,7 @@ def tour(name):
         assert "Messages" not in sqs.receive_message(QueueUrl=url)
         sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])
     url = sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "30"})["QueueUrl"]
-    assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url
+    assert sqs.get_queue_url(QueueName=name)["QueueUrl"] == url and url.startswith(os.environ["ENDPOINT"] + "/"), url
     attributes = {"n": {"DataType": "Number.int", "StringValue": "7"}, "b": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}}
     sqs.send_message(QueueUrl=url, MessageBody="<ü>", MessageAttributes=attributes)
     got = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5, MessageAttributeNames=["All"])["Messages"][0]
