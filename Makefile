@@ -18,7 +18,7 @@ VULNDB   ?=
 
 # Packages whose tests start processes, clients and machines: make test runs them, make check runs OTHERS,
 # which filters a list of packages.
-CAMPAIGNS := examples $(addprefix test/,answers campaign cmd console failover faultproxy interop pressure testenv torture)
+CAMPAIGNS := examples $(addprefix test/,answers campaign cmd console failover faultproxy interop pressure sdk testenv torture)
 OTHERS    := grep -vE '/($(subst $() ,|,$(CAMPAIGNS)))(/|$$)'
 
 # Packages whose tests take longest, or in make check wait longest, start first. Test programs without

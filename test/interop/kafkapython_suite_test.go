@@ -55,13 +55,13 @@ func kafkaPython(ctx context.Context) (python, packages, source string, err erro
 		return "", "", "", err
 	}
 	name := fmt.Sprintf("kafka-python-tests-1-python%s-%s", strings.TrimSpace(version), runtime.GOARCH)
-	packages, err = pip(ctx, python, name, "pytest", "pytest==8.4.2", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0", "pygments==2.19.2",
+	packages, err = testenv.Pip(ctx, python, name, "pytest", "pytest==8.4.2", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0", "pygments==2.19.2",
 		"pytest-mock==3.15.1", "pytest-timeout==2.4.0", "lz4==4.4.4", "zstandard==0.25.0", "cramjam==2.11.0", "python-snappy==0.7.3")
 	if err != nil {
 		return "", "", "", err
 	}
 	source, err = testenv.Install("interop/kafka-python-"+kafkaPythonVersion, "the source of kafka-python "+kafkaPythonVersion+" from PyPI", func(dir string) error {
-		if err := runPip(ctx, python, "download", "--no-binary", ":all:", "-d", dir, "kafka-python=="+kafkaPythonVersion); err != nil {
+		if err := testenv.RunPip(ctx, python, "download", "--no-binary", ":all:", "-d", dir, "kafka-python=="+kafkaPythonVersion); err != nil {
 			return err
 		}
 		_, err := testenv.Command(ctx, dir, "tar", "-xzf", "kafka_python-"+kafkaPythonVersion+".tar.gz")

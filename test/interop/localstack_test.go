@@ -44,7 +44,7 @@ func localStackTests(ctx context.Context) (python, packages, dir string, err err
 	if err != nil {
 		return "", "", "", err
 	}
-	packages, err = pip(ctx, python, "localstack-1-"+runtime.GOARCH, "what LocalStack's tests need", "-r", list)
+	packages, err = testenv.Pip(ctx, python, "localstack-1-"+runtime.GOARCH, "what LocalStack's tests need", "-r", list)
 	if err != nil {
 		return "", "", "", err
 	}

@@ -24,7 +24,7 @@ var oldLibraries = []struct{ version, python string }{
 func oldLibrary(t *testing.T, version, pythonVersion string) string {
 	t.Helper()
 	path := must.Get(needs("python3", "fetches old librdkafka with pip"))(t)
-	dir := must.Get(pip(t.Context(), path, "librdkafka-"+version, "librdkafka "+version, "--python-version", pythonVersion, "confluent-kafka=="+version))(t)
+	dir := must.Get(testenv.Pip(t.Context(), path, "librdkafka-"+version, "librdkafka "+version, "--python-version", pythonVersion, "confluent-kafka=="+version))(t)
 	var found []string
 	for _, pattern := range []string{"confluent_kafka.libs/librdkafka-*.so.1", "confluent_kafka/.libs/librdkafka-*.so.1"} {
 		list := must.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)

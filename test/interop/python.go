@@ -3,9 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -27,7 +25,7 @@ func Confluent(ctx context.Context) (python, packages string, err error) {
 		return "", "", err
 	}
 	name := fmt.Sprintf("confluent-kafka-%s-python%s-%s", confluentVersion, strings.TrimSpace(version), runtime.GOARCH)
-	packages, err = pip(ctx, python, name, "confluent-kafka "+confluentVersion, "confluent-kafka=="+confluentVersion)
+	packages, err = testenv.Pip(ctx, python, name, "confluent-kafka "+confluentVersion, "confluent-kafka=="+confluentVersion)
 	return python, packages, err
 }
 
@@ -42,7 +40,7 @@ func boto3(ctx context.Context, list []string) (python, packages string, err err
 	if python, err = needs("python3", "boto3 runs in"); err != nil {
 		return "", "", err
 	}
-	packages, err = pip(ctx, python, list[0]+"-1-"+runtime.GOARCH, list[0], list...)
+	packages, err = testenv.Pip(ctx, python, list[0]+"-1-"+runtime.GOARCH, list[0], list...)
 	return python, packages, err
 }
 
@@ -58,30 +56,4 @@ func needs(name, purpose string) (string, error) {
 		return "", fmt.Errorf("%s is not in the PATH; it %s: install it (on Debian apt-get install %s)", name, purpose, name)
 	}
 	return path, nil
-}
-
-// pip installs a package from PyPI as a wheel, with additional options of pip install. If python3
-// has no pip, it uses Debian's.
-func pip(ctx context.Context, path, name, what string, args ...string) (dir string, err error) {
-	return testenv.Install("interop/"+name, what+" from PyPI", func(dir string) error {
-		return runPip(ctx, path, append([]string{"install", "--only-binary", ":all:", "--target", dir}, args...)...)
-	})
-}
-
-// runPip runs a command of pip without dependencies.
-func runPip(ctx context.Context, path string, args ...string) error {
-	env := os.Environ()
-	if _, err := testenv.Command(ctx, ".", path, "-m", "pip", "--version"); err != nil {
-		unpacked, err := testenv.Debian(ctx, "python3-pip")
-		if err != nil {
-			return err
-		}
-		env = append(env, "PYTHONPATH="+filepath.Join(unpacked, "usr/lib/python3/dist-packages"))
-	}
-	c := exec.CommandContext(ctx, path, append([]string{"-m", "pip", args[0], "-q", "--disable-pip-version-check", "--no-deps"}, args[1:]...)...)
-	c.Env = env
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("pip (needs PyPI or a configured mirror): %w: %s", err, out)
-	}
-	return nil
 }

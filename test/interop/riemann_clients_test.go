@@ -136,7 +136,7 @@ func serveRiemannTLS(t *testing.T) *riemannBroker {
 func pythonRiemann(t *testing.T, b *riemannBroker, client string) riemannCalls {
 	t.Helper()
 	path := must.Get(needs("python3", "runs riemann-client and bernhard"))(t)
-	packages := must.Get(pip(t.Context(), path, "riemann-python-"+riemannPythonVersion+"-"+bernhardVersion, "riemann-client and bernhard",
+	packages := must.Get(testenv.Pip(t.Context(), path, "riemann-python-"+riemannPythonVersion+"-"+bernhardVersion, "riemann-client and bernhard",
 		"--no-binary", "bernhard", "riemann-client=="+riemannPythonVersion, "bernhard=="+bernhardVersion, "protobuf==3.20.3", "setuptools==80.9.0"))(t)
 	env := []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python"}
 	return riemannProgram(t, b, env, path, "testdata/riemann/client.py", client)

@@ -92,7 +92,7 @@ func dashPrograms(t *testing.T, page string) map[string]program {
 	chromium, env := must.Get2(pages.Browser(t.Context()))(t)
 	modules := must.Get(pages.Modules(t.Context(), "../console"))(t)
 	python := must.Get(needs("python3", "runs websockets"))(t)
-	packages := must.Get(pip(t.Context(), python, "websockets-"+websocketsVersion, "websockets "+websocketsVersion, "websockets=="+websocketsVersion))(t)
+	packages := must.Get(testenv.Pip(t.Context(), python, "websockets-"+websocketsVersion, "websockets "+websocketsVersion, "websockets=="+websocketsVersion))(t)
 	return map[string]program{
 		"chromium": {[]string{node, "testdata/riemann/dash.mjs"}, append(env, "MODULES="+modules+"/node_modules", "BROWSER="+chromium, "PAGE="+page)},
 		"python":   {[]string{python, "testdata/riemann/dash.py"}, []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1"}},

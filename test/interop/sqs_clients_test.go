@@ -40,7 +40,7 @@ func python3(name string, args []string, packages ...string) func(ctx context.Co
 		if err != nil {
 			return nil, nil, err
 		}
-		dir, err := pip(ctx, python, "sqs-"+name+"-1-"+runtime.GOARCH, name, packages...)
+		dir, err := testenv.Pip(ctx, python, "sqs-"+name+"-1-"+runtime.GOARCH, name, packages...)
 		return append([]string{python}, args...), []string{"PYTHONPATH=" + dir}, err
 	}
 }
