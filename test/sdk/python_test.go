@@ -43,11 +43,11 @@ func skipShort(t *testing.T) {
 	}
 }
 
-// serve starts a broker at an address that stays, for webhooks to this machine.
-func serve(t *testing.T) (b *testenv.InteropBroker, env []string) {
+// serve starts a broker at an address that stays, for webhooks to this machine. args are further arguments.
+func serve(t *testing.T, args ...string) (b *testenv.InteropBroker, env []string) {
 	t.Helper()
 	skipShort(t)
-	b = testenv.ServeInterop(t, "--http-port", strconv.Itoa(testenv.PortForTest(t)), "--webhook-targets", "127.0.0.1")
+	b = testenv.ServeInterop(t, append(args, "--http-port", strconv.Itoa(testenv.PortForTest(t)), "--webhook-targets", "127.0.0.1")...)
 	return b, []string{"SEB_ADDRESS=" + b.HTTP(), "SEB_API_KEY=" + testenv.InteropKey}
 }
 

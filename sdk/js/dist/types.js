@@ -1,0 +1,2 @@
+// Generated from the OpenAPI document by `go test ./test/sdk -run JavaScriptTypes -update`.
+export {};

@@ -1,0 +1,235 @@
+import { Client as DataClient, queuePath } from "./client.js";
+import { NotBroker, errorOf, invalid, noAnswer } from "./errors.js";
+import { events, streamError } from "./read.js";
+import type { Call, CallOptions, ClientOptions } from "./transport.js";
+import type {
+  DryRun, DryRunProgress, Explanation, Firing, Firings, Purged, Queue, QueueMessages, QueueSpec, RedriveRequest, Redriven, Schedule, ScheduleSpec, Stats,
+  Topic, TopicSpec, Trigger, TriggerSpec, TriggerStored,
+} from "./types.js";
+
+export interface PutTriggerOptions extends CallOptions {
+  /** Changes only a stored trigger with this tag. */
+  ifTag?: string;
+  /** Only creates a trigger. */
+  ifNew?: boolean;
+}
+
+export interface DryRunOptions extends CallOptions {
+  /** Bounds of the log times of the firings that count, until exclusively. */
+  since?: Date;
+  until?: Date;
+  /** Evaluates one of so many entities. */
+  sample?: number;
+  /** Called about twice a second. */
+  onProgress?: (p: DryRunProgress) => void;
+}
+
+export interface FiringQuery {
+  trigger?: string;
+  entity?: string;
+  state?: string;
+  /** Only firings with a higher or a lower seq. */
+  after?: number;
+  before?: number;
+  order?: "newest";
+  limit?: number;
+}
+
+export interface MessageQuery {
+  state?: "ready" | "leased" | "delayed" | "retry" | "done";
+  before?: string;
+  limit?: number;
+  maxValueBytes?: number;
+}
+
+/** The client, with the calls that manage topics, triggers and queues. */
+export class Client extends DataClient {
+  constructor(addresses: string | readonly string[], options: ClientOptions = {}) {
+    super(addresses, options, "sebbroker-js");
+  }
+
+  /** All topics, sorted by name. */
+  topics(o: CallOptions = {}): Promise<Topic[]> {
+    return this.#listed("/topics", "topics", o);
+  }
+
+  /** Creates a topic; topic_exists if there is one. */
+  createTopic(name: string, spec: TopicSpec = {}, o: CallOptions = {}): Promise<Topic> {
+    return this.sendJSON("PUT", "/topic", spec, { query: { "topic-name": name }, headers: { "If-None-Match": "*" }, signal: o.signal });
+  }
+
+  /** Deletes a topic and all its records. */
+  deleteTopic(name: string, o: CallOptions = {}): Promise<void> {
+    return this.#delete("/topic", o, { "topic-name": name });
+  }
+
+  /** Creates the trigger with this ID, or replaces its definition. expr is text, or an object in the JSON form. */
+  putTrigger(id: string, spec: TriggerSpec, o: PutTriggerOptions = {}): Promise<TriggerStored> {
+    if (o.ifTag !== undefined && !/^[!#-~]*$/.test(o.ifTag)) throw invalid("ifTag: want the tag of a trigger", true);
+    const headers = { ...(o.ifTag && { "If-Match": `"${o.ifTag}"` }), ...(o.ifNew && { "If-None-Match": "*" }) };
+    return this.sendJSON("PUT", triggerPath(id), spec, { idempotent: true, headers, signal: o.signal });
+  }
+
+  trigger(id: string, o: CallOptions = {}): Promise<Trigger> {
+    return this.get(triggerPath(id), {}, o);
+  }
+
+  /** All triggers, sorted by ID. */
+  triggers(o: CallOptions = {}): Promise<Trigger[]> {
+    return this.#listed("/triggers", "triggers", o);
+  }
+
+  /** Deletes a trigger and drops its undelivered firings. */
+  deleteTrigger(id: string, o: CallOptions = {}): Promise<void> {
+    return this.#delete(triggerPath(id), o);
+  }
+
+  /** Suppresses new firings, and holds undelivered ones. */
+  pauseTrigger(id: string, o: CallOptions = {}): Promise<Trigger> {
+    return this.#post(triggerPath(id, "/pause"), { idempotent: true, ...o });
+  }
+
+  resumeTrigger(id: string, o: CallOptions = {}): Promise<Trigger> {
+    return this.#post(triggerPath(id, "/resume"), { idempotent: true, ...o });
+  }
+
+  /** The state of a trigger for an entity. */
+  explain(id: string, entity: string, o: CallOptions = {}): Promise<Explanation> {
+    return this.get(triggerPath(id, "/entities/" + encodeURIComponent(entity)), {}, o);
+  }
+
+  /** Evaluates a trigger on all events that the log still has. It changes nothing, and may take minutes. */
+  dryRun(spec: TriggerSpec, o: DryRunOptions = {}): Promise<DryRun> {
+    return this.transport.call({
+      method: "POST", path: "/triggers/dry-run", query: { since: o.since?.toISOString(), until: o.until?.toISOString(), sample: o.sample },
+      headers: { "Content-Type": "application/json", Accept: "text/event-stream, application/problem+json" }, body: JSON.stringify(spec), signal: o.signal,
+    }, async (answer) => {
+      for await (const e of events(answer)) {
+        if (e.type === "progress") o.onProgress?.(JSON.parse(e.data) as DryRunProgress);
+        else if (e.type === "result") return JSON.parse(e.data) as DryRun;
+        else if (e.type === "error") throw streamError(e.data);
+      }
+      throw new Error("the answer ended early");
+    });
+  }
+
+  /** Firings in the order of their seq, and next for the following page; null: there are no more now. */
+  firings(q: FiringQuery = {}, o: CallOptions = {}): Promise<Firings> {
+    return this.get("/firings", { ...q }, o);
+  }
+
+  firing(id: string, o: CallOptions = {}): Promise<Firing> {
+    return this.get(firingPath(id), {}, o);
+  }
+
+  /** Delivers a firing again, whatever its state. */
+  resendFiring(id: string, o: CallOptions = {}): Promise<Firing> {
+    return this.#post(firingPath(id, "/resend"), o);
+  }
+
+  /** All queues, sorted by name. */
+  queues(o: CallOptions = {}): Promise<Queue[]> {
+    return this.#listed("/queues", "queues", o);
+  }
+
+  /** Creates a queue, with a dead-letter queue of its name and .dead unless the settings name another one or none. */
+  createQueue(name: string, spec: QueueSpec = {}, o: CallOptions = {}): Promise<Queue> {
+    return this.sendJSON("PUT", queuePath(name), spec, { headers: { "If-None-Match": "*" }, signal: o.signal });
+  }
+
+  /** Merges settings into those of a queue that exists. */
+  async updateQueue(name: string, spec: QueueSpec, o: CallOptions = {}): Promise<Queue> {
+    await this.queue(name, o);
+    return this.sendJSON("PUT", queuePath(name), spec, { signal: o.signal });
+  }
+
+  /** Deletes a queue and its messages. */
+  deleteQueue(name: string, o: CallOptions = {}): Promise<void> {
+    return this.#delete(queuePath(name), o);
+  }
+
+  /** Keeps messages from workers. */
+  pauseQueue(name: string, o: CallOptions = {}): Promise<Queue> {
+    return this.#post(queuePath(name, "/pause"), { idempotent: true, ...o });
+  }
+
+  resumeQueue(name: string, o: CallOptions = {}): Promise<Queue> {
+    return this.#post(queuePath(name, "/resume"), { idempotent: true, ...o });
+  }
+
+  /** The figures of a queue over the last hours. */
+  queueStats(name: string, window: "1h" | "6h" | "24h" = "1h", o: CallOptions = {}): Promise<Stats> {
+    return this.get(queuePath(name, "/stats"), { window }, o);
+  }
+
+  /** Messages without leasing them, the newest first, and next for the before of the following page. */
+  messages(queue: string, q: MessageQuery = {}, o: CallOptions = {}): Promise<QueueMessages> {
+    return this.get(queuePath(queue, "/messages"), { state: q.state, before: q.before, limit: q.limit, "max-value-bytes": q.maxValueBytes }, o);
+  }
+
+  /** Ends a message that no worker has. */
+  cancelMessage(queue: string, id: string, o: CallOptions = {}): Promise<void> {
+    return this.#delete(queuePath(queue, "/messages/" + encodeURIComponent(id)), o);
+  }
+
+  /** Ends all messages of a queue, and returns how many there were. */
+  async purgeQueue(queue: string, o: CallOptions = {}): Promise<number> {
+    return (await this.#post<Purged>(queuePath(queue, "/purge"), o)).purged;
+  }
+
+  /** Moves up to 1,000 messages, mostly of a dead-letter queue, to another queue. Continue with next as after. */
+  redrive(queue: string, r: RedriveRequest = {}, o: CallOptions = {}): Promise<Redriven> {
+    return this.sendJSON("POST", queuePath(queue, "/redrive"), r, { signal: o.signal });
+  }
+
+  /** All schedules of a queue, sorted by name. */
+  schedules(queue: string, o: CallOptions = {}): Promise<Schedule[]> {
+    return this.#listed(queuePath(queue, "/schedules"), "schedules", o);
+  }
+
+  schedule(queue: string, name: string, o: CallOptions = {}): Promise<Schedule> {
+    return this.get(schedulePath(queue, name), {}, o);
+  }
+
+  /** Makes or replaces a schedule, which sends a message at times. */
+  putSchedule(queue: string, name: string, spec: ScheduleSpec, o: CallOptions & { dryRun?: boolean } = {}): Promise<Schedule> {
+    return this.sendJSON("PUT", schedulePath(queue, name), spec, { query: { "dry-run": o.dryRun }, signal: o.signal });
+  }
+
+  deleteSchedule(queue: string, name: string, o: CallOptions = {}): Promise<void> {
+    return this.#delete(schedulePath(queue, name), o);
+  }
+
+  #post<T>(path: string, how: Partial<Call>): Promise<T> {
+    return this.transport.json<T>({ method: "POST", path, write: true, idempotent: how.idempotent, signal: how.signal });
+  }
+
+  #delete(path: string, o: CallOptions, query?: Call["query"]): Promise<void> {
+    return this.transport.nothing({ method: "DELETE", path, query, write: true, signal: o.signal });
+  }
+
+  /** All elements of a list, page by page. */
+  async #listed<T>(path: string, member: string, o: CallOptions): Promise<T[]> {
+    const all: T[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await this.get<{ [name: string]: unknown; next?: string | null }>(path, { limit: 1000, after }, o);
+      const list = page[member];
+      if (!Array.isArray(list)) throw errorOf(noAnswer("none", new NotBroker(`not the answer of a broker: no ${member}`), 200));
+      all.push(...(list as T[]));
+      if (!page.next) return all;
+      after = page.next;
+    }
+  }
+}
+
+function triggerPath(id: string, rest = ""): string {
+  return "/triggers/" + encodeURIComponent(id) + rest;
+}
+
+function firingPath(id: string, rest = ""): string {
+  return "/firings/" + encodeURIComponent(id) + rest;
+}
+
+function schedulePath(queue: string, name: string): string {
+  return queuePath(queue, "/schedules/" + encodeURIComponent(name));
+}

@@ -1,0 +1,170 @@
+// Tests of the JavaScript SDK with servers that are no brokers, or broken ones.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createServer as createTLS } from "node:https";
+import { createServer as createSocket } from "node:net";
+import { describe, test } from "node:test";
+import { inspect, promisify } from "node:util";
+import { Client, OutcomeUnknownError, RejectedError, SebError } from "sebbroker";
+
+const { CERT, CERT_KEY, CA } = process.env;
+
+/** A server for one test. handler gets the number of the request, from 1. */
+async function serve(t, handler, server = createServer()) {
+  let n = 0;
+  server.on("request", (request, response) => handler(request, response, ++n));
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => (server.closeAllConnections(), server.close()));
+  return { url: `http://127.0.0.1:${server.address().port}`, port: server.address().port, requests: () => n };
+}
+
+const send = (response, status, type, body, headers = {}) => response.writeHead(status, { "Content-Type": type, ...headers }).end(body);
+const stored = (response) => send(response, 201, "application/json", '{"topic":"t","partition":0,"first_offset":7,"count":1}');
+const produce = (url, o) => new Client(url, { retryTime: 0.3, ...o }).produce("t", [{ value: "x" }]);
+const collect = async (from) => {
+  const all = [];
+  for await (const x of from) all.push(x);
+  return all;
+};
+
+describe("faults", { concurrency: true }, () => {
+  test("a proxy's page is an error with its first line", async (t) => {
+    const { url } = await serve(t, (_, response) => send(response, 502, "text/html", "<h1>Bad\nGateway</h1>"));
+    await assert.rejects(produce(url, { retryTime: 0 }), (e) => e instanceof OutcomeUnknownError && e.status === 502 && /^answer 502: <h1>Bad \(outcome unknown/.test(e.message));
+    await assert.rejects(new Client(url, { retryTime: 0 }).topics(), { name: "SebError", outcome: "none" });
+  });
+
+  test("a page with status 200 is not the answer of a broker, and not asked for again", async (t) => {
+    const { url, requests } = await serve(t, (_, response) => send(response, 200, "text/html", "<title>Log in</title>"));
+    await assert.rejects(produce(url), (e) => e instanceof OutcomeUnknownError && /not the answer of a broker: <title>/.test(e.message));
+    await assert.rejects(new Client(url).topic("t"), /not the answer of a broker/);
+    await assert.rejects(collect(new Client(url).stream("t", { offset: 0, partition: 0 })), /not the event stream/);
+    await assert.rejects(new Client(url).deleteTopic("t"), OutcomeUnknownError);
+    assert.equal(requests(), 4);
+  });
+
+  test("an answer that acknowledges other records is of unknown outcome", async (t) => {
+    const { url } = await serve(t, (_, response) => send(response, 201, "application/json", '{"topic":"t","partition":0,"first_offset":7,"count":2}'));
+    await assert.rejects(produce(url), (e) => e instanceof OutcomeUnknownError && /2 of 1 records/.test(e.message));
+  });
+
+  test("an answer that is cut is repeated with the same sequence", async (t) => {
+    const seen = [];
+    const { url } = await serve(t, (request, response, n) => {
+      seen.push(["id", "epoch", "sequence"].map((h) => request.headers[`seb-producer-${h}`] ?? request.headers[`seb-${h}`]).join());
+      if (n > 2) return stored(response);
+      response.writeHead(201, { "Content-Type": "application/json", ...(n === 1 && { "Content-Length": 99 }) });
+      response.write('{"topic":"t","par');
+      if (n === 1) setTimeout(() => response.destroy(), 20);
+      else response.end(); // no length, so that the end looks clean
+    });
+    assert.deepEqual(await produce(url, { retryTime: 5 }), [{ partition: 0, first_offset: 7, count: 1 }]);
+    assert.equal(new Set(seen).size, 1);
+    assert.equal(seen.length, 3);
+  });
+
+  test("an earlier attempt makes a refusal unknown", async (t) => {
+    const { url } = await serve(t, (request, response, n) => (n === 1 ? request.socket.destroy() : send(response, 403, "application/problem+json", '{"code":"forbidden"}')));
+    await assert.rejects(produce(url, { retryTime: 5 }), (e) => e instanceof OutcomeUnknownError && e.code === "forbidden");
+  });
+
+  test("messages are not sent again after an unknown outcome", async (t) => {
+    const { url, requests } = await serve(t, (request) => request.socket.destroy());
+    await assert.rejects(new Client(url).sendMessages("q", [{ value: "x" }]), OutcomeUnknownError);
+    await assert.rejects(new Client(url).event({ event: "e", entity_id: "u" }), OutcomeUnknownError);
+    assert.equal(requests(), 2);
+  });
+
+  test("busy brokers are asked again", async (t) => {
+    const { url, requests } = await serve(t, (_, response, n) => {
+      if (n > 2) return send(response, 200, "application/json", '{"messages":[{"id":"0-1"}]}');
+      send(response, n === 1 ? 503 : 429, "application/problem+json", '{"code":"over_budget"}', { "Retry-After": "0" });
+    });
+    assert.deepEqual(await new Client(url).sendMessages("q", [{ value: "x" }]), [{ id: "0-1" }]);
+    assert.equal(requests(), 3);
+  });
+
+  test("an address that does not know a call may be an older broker", async (t) => {
+    const { url } = await serve(t, (_, response) => send(response, 404, "text/plain", "404 page not found"));
+    await assert.rejects(new Client(url).createQueue("q"), (e) => e instanceof RejectedError && /404 page not found.*older version/.test(e.message));
+  });
+
+  test("a redirect is an error", async (t) => {
+    const { url, requests } = await serve(t, (_, response) => send(response, 302, "text/plain", "", { Location: "/login" }));
+    await assert.rejects(produce(url), (e) => e instanceof RejectedError && e.status === 302);
+    assert.equal(requests(), 1);
+  });
+
+  test("an abort before the request is rejected, and one after it unknown", async (t) => {
+    const stop = new AbortController();
+    const { url, requests } = await serve(t, () => stop.abort(new Error("enough")));
+    const client = new Client(url);
+    await assert.rejects(client.produce("t", [{ value: "x" }], { signal: AbortSignal.abort() }), RejectedError);
+    assert.equal(requests(), 0);
+    await assert.rejects(client.produce("t", [{ value: "x" }], { signal: stop.signal }), (e) => e instanceof OutcomeUnknownError && /enough/.test(e.message));
+    assert.equal(requests(), 1);
+    assert.deepEqual(await collect(client.stream("t", { partition: 0, offset: 0, signal: AbortSignal.timeout(50) })), []);
+    await assert.rejects(client.topic("t", { signal: AbortSignal.timeout(50) }), { outcome: "none" });
+  });
+
+  test("a refused connection is rejected", async () => {
+    const client = new Client("http://127.0.0.1:3", { retryTime: 0.2 });
+    await assert.rejects(client.produce("t", [{ value: "x" }]), (e) => e instanceof RejectedError && /ECONNREFUSED/.test(e.message));
+    await assert.rejects(new Client("http://127.0.0.1:6000").topics(), /bad port/);
+  });
+
+  test("the next broker is asked if one is gone, silent or not the leader", async (t) => {
+    const good = await serve(t, (request, response) => (request.url.startsWith("/topic?") ? send(response, 200, "application/json", '{"partitions":[]}') : stored(response)));
+    const follower = await serve(t, (_, response) => send(response, 503, "application/problem+json", '{"code":"not_leader"}', { "Retry-After": "1" }));
+    const silent = createSocket();
+    await new Promise((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const sockets = [];
+    silent.on("connection", (s) => sockets.push(s));
+    t.after(() => (sockets.forEach((s) => s.destroy()), silent.close()));
+    for (const first of ["http://127.0.0.1:3", follower.url, `http://127.0.0.1:${silent.address().port}`]) {
+      const began = Date.now();
+      assert.equal((await produce([first, good.url], { retryTime: 30 }))[0].first_offset, 7);
+      assert.ok(Date.now() - began < 20_000);
+    }
+  });
+
+  test("reads include what the client has written", async (t) => {
+    const after = [];
+    const { url } = await serve(t, (request, response, n) => {
+      after.push(request.headers["seb-after"]);
+      if (request.method === "POST") return send(response, 201, "application/json", '{"topic":"t","partition":0,"first_offset":7,"count":1}', { "Seb-Position": "0:3:12" });
+      send(response, 200, "application/json", '{"partitions":[]}', { "Seb-Position": n < 4 ? "0:2:99" : "0:1:1" });
+    });
+    const client = new Client(url);
+    await client.topic("t");
+    await client.produce("t", [{ value: "x" }]);
+    await client.topic("t");
+    await client.topic("t");
+    assert.deepEqual(after, [undefined, undefined, "0:3:12", undefined]); // the third answer is of another bucket
+  });
+
+  test("wrong arguments are errors before a request", async () => {
+    for (const [address, o] of [["x"], ["ftp://h"], ["http://u:hidden@h"], [""], [[]], ["http://h?q"], ["http://h", { token: "hid\nden" }], ["http://h", { token: "hiddené" }], ["http://h", { retryTime: NaN }]]) {
+      assert.throws(() => new Client(address, o), (e) => e instanceof SebError && e.outcome === "none" && !inspect(e).includes("hidden"));
+    }
+    const client = new Client("http://127.0.0.1:9, http://127.0.0.1:10/", { token: "hidden" });
+    assert.ok(!inspect(client, { depth: 9, showHidden: true }).includes("hidden"));
+    await assert.rejects(client.produce("t", []), RejectedError);
+    await assert.rejects(client.produce("t", [{ value: "" }], { partition: -1 }), RejectedError);
+    await assert.rejects(client.sendMessages("q", [{}]), RejectedError);
+    await assert.rejects(collect(client.stream("t", { offset: 3 })), SebError);
+    await assert.rejects(client.consumer("g", "t", { start: "middle" }), SebError);
+  });
+
+  test("a certificate that is not trusted is an error at once", async (t) => {
+    const { port, requests } = await serve(t, (_, response) => stored(response), createTLS({ cert: readFileSync(CERT), key: readFileSync(CERT_KEY) }));
+    await assert.rejects(produce(`https://127.0.0.1:${port}`, { retryTime: 30 }), (e) => e instanceof RejectedError && /certificate/.test(e.message));
+    assert.equal(requests(), 0);
+    const program = `import { Client } from "sebbroker"; console.log(await new Client("https://127.0.0.1:${port}").produce("t", [{ value: "x" }]))`;
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program], { env: { ...process.env, NODE_EXTRA_CA_CERTS: CA } });
+    assert.match(stdout, /first_offset: 7/);
+  });
+});
