@@ -24,8 +24,8 @@ type ConsumerOptions struct {
 	// Follow waits for new records at the end. Without it the consumer stops in each partition at
 	// the end that it had when the read began.
 	Follow bool
-	// CommitEvery is the interval of commits. 0 means one second; with a negative value only Commit
-	// and Close commit.
+	// CommitEvery is the interval of commits. 0 means one second; with a negative value only Commit and
+	// CommitPositions commit.
 	CommitEvery time.Duration
 	// MaxBytes bounds one fetch of a partition, which is kept in memory; 0 means 1 MiB.
 	MaxBytes int

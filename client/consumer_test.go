@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -191,7 +192,7 @@ func TestConsumerWhoseAnswersBreakOffBetweenBatches(t *testing.T) {
 	c, _ := faulty(t,
 		answer(200, "Content-Type: application/json", `{"name":"t","partitions":[{"partition":0,"next_offset":12}]}`),
 		answer(200, "Content-Type: application/json", `{"group":"g","offsets":[{"topic":"t","offset":0}]}`),
-		give(t, 12, whole), give(t, 12, whole-two), cut(-1, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nSeb-Next-Offset: 12\r\n\r\n"), give(t, 12, 0),
+		give(t, 12, whole), give(t, 12, whole-two), cut(-1, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nContent-Type: "+api.RecordBatch+"\r\nSeb-Next-Offset: 12\r\n\r\n"), give(t, 12, 0),
 	)
 	k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1})
 	offset := int64(0)

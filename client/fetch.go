@@ -78,6 +78,10 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 		header: map[string]string{"Accept": api.RecordBatch + ", " + api.ProblemJSON},
 	}, func(r *http.Response) error {
 		resp = r
+		if kind := r.Header.Get("Content-Type"); kind != api.RecordBatch {
+			drain(r.Body)
+			return fmt.Errorf("%w: content type %q", errNotBroker, kind)
+		}
 		return nil
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/must"
@@ -50,7 +51,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		f.Add(b, int64(0), uint64(end))
 	}
-	w := wire{status: http.StatusOK, header: http.Header{}}
+	w := wire{status: http.StatusOK, header: http.Header{"Content-Type": {api.RecordBatch}}}
 	c := wired(f, &w, client.Options{})
 	f.Fuzz(func(t *testing.T, body []byte, from int64, cuts uint64) {
 		w.body, w.cuts = body, cuts

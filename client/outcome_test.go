@@ -138,13 +138,23 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 // TestSuccessStatusOfAProxy: a 2xx status without a valid body is not an acknowledgement.
 func TestSuccessStatusOfAProxy(t *testing.T) {
 	c, _ := faultyFor(t, client.Options{RetryTime: -1}, answer(200, "Content-Type: application/json", `{"partitions":[{},{}]}`))
+	partitioned, _ := faultyFor(t, client.Options{RetryTime: -1}, answer(200, "Content-Type: application/json", `{"name":"t","partitions":[{},{}]}`))
 	keyed := []record.Record{{Key: []byte("a")}, {Key: []byte("b")}, {Key: []byte("c")}}
 	for name, err := range map[string]error{
-		"records by key": func() error { _, err := c.Produce(t.Context(), "t", keyed, client.ProduceOptions{}); return err }(),
+		"records by key": check.Err(partitioned.Produce(t.Context(), "t", keyed, client.ProduceOptions{})),
 		"offsets":        c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t"}),
 		"a deletion":     c.DeleteTopic(t.Context(), "t"),
+		"a new topic":    check.Err(c.CreateTopic(t.Context(), "t", client.TopicSpec{})),
+		"a new queue":    check.Err(c.CreateQueue(t.Context(), "q", client.QueueSpec{})),
+		"a trigger":      check.Err(c.PutTrigger(t.Context(), "t", client.TriggerSpec{Expr: "a"})),
+		"messages":       check.Err(c.SendMessages(t.Context(), "q", client.OutgoingMessage{Dedup: "1"})),
+		"a lease":        check.Err(c.Lease(t.Context(), "q", client.LeaseRequest{})),
+		"settlements":    check.Err(c.Settle(t.Context(), "q", client.Settlement{Do: "done"})),
 	} {
 		check.ErrorIsf(t, err, client.ErrOutcomeUnknown, "%s", name)
+	}
+	for name, err := range map[string]error{"a topic": check.Err(c.Topic(t.Context(), "t")), "records": check.Err(c.Fetch(t.Context(), "t", client.FetchOptions{}))} {
+		check.Error(t, err, "%s read from a proxy", name)
 	}
 }
 
@@ -213,18 +223,19 @@ func TestNewRefusesInvalidAddresses(t *testing.T) {
 // TestIncompleteReadsAreRepeated: an incomplete answer is requested again, an answer that no
 // broker sends is not.
 func TestIncompleteReadsAreRepeated(t *testing.T) {
-	topic := answer(200, "Content-Type: application/json", `{"topic":"t","partitions":[]}`)
-	early := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"topic\":"
+	topic := answer(200, "Content-Type: application/json", `{"name":"t","partitions":[]}`)
+	early := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"name\":"
 	for name, c := range map[string]struct {
 		first    http.HandlerFunc
 		good     bool
 		requests int64
 	}{
 		"within the body":                      {cut(-1, early), true, 2},
-		"before the body":                      {cut(-1, strings.TrimSuffix(early, `{"topic":`)), true, 2},
-		"complete answer with incomplete JSON": {answer(200, "", `{"topic":`), true, 2},
+		"before the body":                      {cut(-1, strings.TrimSuffix(early, `{"name":`)), true, 2},
+		"complete answer with incomplete JSON": {answer(200, "", `{"name":`), true, 2},
 		"no JSON":                              {answer(200, "", "<html>"), false, 1},
 		"other JSON":                           {answer(200, "", `{"partitions":7}`), false, 1},
+		"JSON of another kind":                 {answer(200, "", `{"partitions":[{}]}`), false, 1},
 	} {
 		api, n := faulty(t, c.first, topic)
 		if got, err := api.Topic(t.Context(), "t"); (err == nil) != c.good || n.Load() != c.requests {

@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 )
@@ -89,8 +91,38 @@ func (c *Client) PauseQueue(ctx context.Context, name string, paused bool) (Queu
 
 // SendMessages sends up to 10,000 messages and returns once they are durable. Each has its own result.
 func (c *Client) SendMessages(ctx context.Context, queue string, messages ...OutgoingMessage) ([]MessageResult, error) {
-	out, err := sendJSON[api.MessageResults](ctx, c, &request{method: http.MethodPost, path: queuePath(queue, "/messages")}, &api.Messages{Messages: messages})
+	return c.messageResults(ctx, len(messages), &request{path: queuePath(queue, "/messages")}, &api.Messages{Messages: messages})
+}
+
+// messageResults sends n messages or settlements, and returns a result for each.
+func (c *Client) messageResults(ctx context.Context, n int, r *request, body any) ([]MessageResult, error) {
+	r.method = http.MethodPost
+	out, err := sendJSON[api.MessageResults](ctx, c, r, body)
+	if err == nil && len(out.Messages) != n {
+		err = &Error{Outcome: OutcomeUnknown, Status: http.StatusOK, NextOffset: -1, Start: -1, Committed: -1, Err: fmt.Errorf("%w: %d results for %d messages", errNotBroker, len(out.Messages), n)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.Messages, nil
+}
+
+// Lease gives up to r.Max messages of a queue to the caller until r.Visibility is over, and waits for the first
+// one for up to r.Wait. Work does that for a program. If an answer is lost, its messages come again after the
+// visibility, and count as delivered.
+func (c *Client) Lease(ctx context.Context, queue string, r LeaseRequest) ([]QueueMessage, error) {
+	wait, _ := time.ParseDuration(r.Wait) // the broker also takes days, which are more than it lets wait
+	out, err := sendJSON[api.QueueMessages](ctx, c, &request{
+		method: http.MethodPost, path: queuePath(queue, "/lease"), idempotent: true, bounded: true, wait: wait,
+	}, &r)
 	return out.Messages, err
+}
+
+// Settle says what became of leased messages, and returns once that is durable. Each settlement has its own
+// result. A repeated one has the code stale_receipt if the first one was stored.
+func (c *Client) Settle(ctx context.Context, queue string, list ...Settlement) ([]MessageResult, error) {
+	r := &request{path: queuePath(queue, "/settle"), idempotent: true, bounded: true}
+	return c.messageResults(ctx, len(list), r, &api.Settlements{Messages: list})
 }
 
 // MessageQuery selects messages of a queue.

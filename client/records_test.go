@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/check"
@@ -44,6 +45,7 @@ func give(t *testing.T, end, short int) http.HandlerFunc {
 			b = nil
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+		w.Header().Set("Content-Type", api.RecordBatch)
 		w.Header().Set("Seb-Next-Offset", strconv.Itoa(end))
 		w.Header().Set("Seb-Epoch", "4")
 		_, _ = w.Write(b[:len(b)-short])
@@ -106,7 +108,10 @@ func TestRecordsOfAnEmptyPartition(t *testing.T) {
 func TestDamagedBatchIsAnErrorAfterTheGoodOnes(t *testing.T) {
 	b := batches(t, 0, 6)
 	b[len(b)-1] ^= 1
-	c, n := faulty(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(b) })
+	c, n := faulty(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", api.RecordBatch)
+		_, _ = w.Write(b)
+	})
 	got, err := collect(t, c, client.ReadOptions{})
 	if !errors.Is(err, record.ErrCorrupt) || got != "0 1 2" {
 		t.Errorf("got %q, %v", got, err)
@@ -130,7 +135,7 @@ func TestAnswerWithoutABatch(t *testing.T) {
 type roundTrip string
 
 func (s roundTrip) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: readCloser{strings.NewReader(string(s))}}, nil
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {api.RecordBatch}}, Body: readCloser{strings.NewReader(string(s))}}, nil
 }
 
 type readCloser struct{ *strings.Reader }

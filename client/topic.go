@@ -142,8 +142,40 @@ func (c *Client) call(ctx context.Context, r *request, v any) error {
 		if v == nil {
 			return noContent(resp)
 		}
-		return json.NewDecoder(resp.Body).Decode(v)
+		err := json.NewDecoder(resp.Body).Decode(v)
+		if err == nil && isForeign(v) {
+			err = fmt.Errorf("%w: its JSON is of another kind", errNotBroker)
+		}
+		return err
 	})
+}
+
+// isForeign reports whether an answer has no member that each broker sends. A proxy with an answer in JSON must
+// not acknowledge a write.
+func isForeign(v any) bool {
+	switch v := v.(type) {
+	case *api.Topic:
+		return v.Name == ""
+	case *api.Queue:
+		return v.Name == ""
+	case *api.Schedule:
+		return v.Name == ""
+	case *api.Trigger:
+		return v.ID == ""
+	case *api.TriggerStored:
+		return v.Version == 0
+	case *api.Explanation:
+		return v.Trigger == ""
+	case *api.Firing:
+		return v.ID == ""
+	case *api.Firings:
+		return v.Firings == nil
+	case *api.MessageResults:
+		return v.Messages == nil
+	case *api.QueueMessages:
+		return v.Messages == nil
+	}
+	return false
 }
 
 // ask is do for JSON answers. It closes the body.

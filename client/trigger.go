@@ -170,12 +170,11 @@ func (c *Client) Firings(ctx context.Context, q FiringQuery) (list []Firing, nex
 	if q.Newest {
 		v.Set("order", "newest")
 	}
-	var out struct {
-		Firings []Firing
-		Next    int64
+	out, err := get[api.Firings](ctx, c, "/firings", v)
+	if out.Next != nil {
+		next = *out.Next
 	}
-	err = c.call(ctx, &request{method: http.MethodGet, path: "/firings", query: v}, &out)
-	return out.Firings, out.Next, err
+	return out.Firings, next, err
 }
 
 // Firing returns the firing with this ID and its matched events. Error: ErrUnknownFiring.

@@ -18,6 +18,10 @@ type (
 	MessageResult = api.MessageResult
 	// QueueMessage is a message of a queue.
 	QueueMessage = api.QueueMessage
+	// LeaseRequest asks for messages of a queue.
+	LeaseRequest = api.LeaseRequest
+	// Settlement says what became of a message that the caller has.
+	Settlement = api.Settlement
 	// RedriveRequest says which messages to move where.
 	RedriveRequest = api.RedriveRequest
 	// Redriven is what a request has moved.

@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -96,12 +94,10 @@ func (s *workSource) Visibility(ctx context.Context) (time.Duration, error) {
 
 // Lease implements worker.Source. It may be repeated: messages of an answer that is lost come again.
 func (s *workSource) Lease(ctx context.Context, r worker.Request) ([]worker.Lease, error) {
-	out, err := sendJSON[api.QueueMessages](ctx, s.c, &request{
-		method: http.MethodPost, path: queuePath(s.queue, "/lease"), idempotent: true, bounded: true, wait: r.Wait,
-	}, &api.LeaseRequest{Max: r.Max, Wait: r.Wait.String(), Visibility: r.Visibility.String()})
-	list := make([]worker.Lease, len(out.Messages))
-	for i := range out.Messages {
-		in := &out.Messages[i]
+	messages, err := s.c.Lease(ctx, s.queue, LeaseRequest{Max: r.Max, Wait: r.Wait.String(), Visibility: r.Visibility.String()})
+	list := make([]worker.Lease, len(messages))
+	for i := range messages {
+		in := &messages[i]
 		m, fault := leasedMessage(in)
 		list[i] = worker.Lease{ID: in.ID, Receipt: in.Receipt, Run: func(ctx context.Context) error {
 			if fault != nil {
@@ -121,23 +117,20 @@ func leasedMessage(in *api.QueueMessage) (*LeasedMessage, error) {
 
 // Settle implements worker.Source. A settlement can be repeated: after the first one the receipt is stale.
 func (s *workSource) Settle(ctx context.Context, list []worker.Settlement) ([]error, error) {
-	in := api.Settlements{Messages: make([]api.Settlement, len(list))}
+	in := make([]Settlement, len(list))
 	for i, x := range list {
-		in.Messages[i] = api.Settlement{Receipt: x.Receipt, Do: x.Do, Reason: x.Reason}
+		in[i] = Settlement{Receipt: x.Receipt, Do: x.Do, Reason: x.Reason}
 		if x.Delay != nil {
-			in.Messages[i].Delay = x.Delay.String()
+			in[i].Delay = x.Delay.String()
 		}
 	}
-	out, err := sendJSON[api.MessageResults](ctx, s.c, &request{method: http.MethodPost, path: queuePath(s.queue, "/settle"), idempotent: true, bounded: true}, &in)
-	switch {
-	case err != nil:
+	out, err := s.c.Settle(ctx, s.queue, in...)
+	if err != nil {
 		return nil, err
-	case len(out.Messages) != len(list):
-		return nil, rejected(fmt.Errorf("answer with %d results for %d settlements", len(out.Messages), len(list)))
 	}
 	results := make([]error, len(list))
-	for i := range out.Messages {
-		if r := &out.Messages[i]; r.Code != "" {
+	for i := range out {
+		if r := &out[i]; r.Code != "" {
 			results[i] = &Error{Status: api.Statuses[r.Code], Code: string(r.Code), Detail: r.Detail, Outcome: OutcomeRejected, NextOffset: -1, Start: -1, Committed: -1}
 		}
 	}
