@@ -1,0 +1,132 @@
+package conformance
+
+import (
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/operate/progress"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+var (
+	full   = flag.Bool("full", false, "run all calls with all faults")
+	only   = flag.String("only", "", "regular expression of the cells to run, as call / fault")
+	speak  = flag.String("languages", "", "languages, separated by commas (empty: all)")
+	lanes  = flag.Int("lanes", 3, "cells of one language at once")
+	report = flag.String("report", "", "Markdown file for the table")
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// TestMatrix gives each language each call with each fault. The broker must have what a client was told, and
+// all languages must be told the same. Without -full it runs a part of the cells.
+func TestMatrix(t *testing.T) {
+	cells := selected(t)
+	spoken := started(t)
+	bar := progress.New(os.Stderr, "cells", int64(len(cells)*len(spoken)), nil)
+	table := make(table, len(cells))
+	for i := range cells {
+		table[i] = row{call: cells[i].call.name, fault: cells[i].fault.name, outcomes: make([]outcome, len(spoken))}
+	}
+	var all sync.WaitGroup
+	for l, s := range spoken {
+		queue := make(chan int, len(cells))
+		for i := range cells {
+			queue <- i
+		}
+		close(queue)
+		for _, n := range s.lanes {
+			all.Go(func() {
+				for i := range queue {
+					c := &cell{lane: n, call: cells[i].call, fault: cells[i].fault, name: fmt.Sprint("c", i)}
+					table[i].outcomes[l] = c.run(t.Context())
+					bar.Add(1)
+				}
+			})
+		}
+	}
+	all.Wait()
+	bar.Clear()
+	var names []string
+	for _, s := range spoken {
+		names = append(names, s.name)
+		for _, n := range s.lanes {
+			if err := n.close(); err != nil {
+				t.Errorf("%s: %v", s.name, err)
+			}
+		}
+	}
+	for _, fault := range table.judge(names) {
+		t.Error(fault)
+	}
+	t.Logf("\n%s", table.markdown(names))
+	if *report != "" {
+		must.NoError(t, os.WriteFile(*report, []byte(reportHead+table.markdown(names)), 0o600))
+	}
+}
+
+// small are the cells without -full.
+var small = regexp.MustCompile(`^(.* / none|produce / .*(after|cut|503|HTML|key).*|(send|settle|read|work, settle) / .*(killed after|cut in its body|HTML 200).*)$`)
+
+// selected returns the cells to run.
+func selected(t *testing.T) (list []cell) {
+	wanted := must.Get(regexp.Compile(*only))(t)
+	for _, c := range calls {
+		for _, f := range faults {
+			name := c.name + " / " + f.name
+			if f.only != nil && !f.only(c) || c.worker && f.lasts && f.temporary || !wanted.MatchString(name) || !*full && *only == "" && !small.MatchString(name) {
+				continue
+			}
+			list = append(list, cell{call: c, fault: f})
+		}
+	}
+	if len(list) == 0 {
+		t.Fatal("no cell is selected")
+	}
+	return list
+}
+
+// speaker is a language with its lanes.
+type speaker struct {
+	name  string
+	lanes []*lane
+}
+
+// started starts the lanes of all languages.
+func started(t *testing.T) (list []speaker) {
+	root := must.Get(testenv.Root())(t)
+	own, others := testenv.NewAuthority(t), testenv.NewAuthority(t)
+	dir := t.TempDir()
+	l := &lab{program: testenv.Program(t), ca: own.File(t, dir), own: certificate(t, own), others: certificate(t, others)}
+	for _, g := range languages {
+		if *speak != "" && !slices.Contains(strings.Split(strings.ToLower(*speak), ","), strings.ToLower(g.name)) {
+			continue
+		}
+		command, env, err := g.start(t.Context(), root, t.TempDir())
+		if errors.Is(err, errMissing) {
+			t.Logf("%s: %v", g.name, err)
+			continue
+		}
+		must.NoError(t, err)
+		s := speaker{name: g.name}
+		for range *lanes {
+			s.lanes = append(s.lanes, must.Get(newLane(l, t.TempDir(), command, env))(t))
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func certificate(t *testing.T, a *testenv.Authority) *tls.Config {
+	f := a.Files(t, t.TempDir(), testenv.Leaf{})
+	return &tls.Config{Certificates: []tls.Certificate{must.Get(tls.LoadX509KeyPair(f.Cert, f.Key))(t)}}
+}
