@@ -101,20 +101,20 @@ func (t *eventText) lineKind() (kind LineKind, p *api.Problem) {
 	for t.i = start + 1; !t.take('}'); {
 		t.take(',')
 		t.skip()
-		at := t.i
-		t.raw()
-		member := LineKind(0)
-		switch string(t.b[at:t.i]) {
-		case `"topic"`:
-			member = RecordLine
-		case `"queue"`:
-			member = MessageLine
-		case `"event"`:
-			member = EventLine
+		name, err := t.string()
+		if err != nil {
+			return 0, problem.BadField("body", "%v", err)
 		}
-		if member != 0 {
-			kind = member
-			kinds++
+		kinds++
+		switch string(name) {
+		case memberTopic:
+			kind = RecordLine
+		case memberQueue:
+			kind = MessageLine
+		case memberEvent:
+			kind = EventLine
+		default:
+			kinds--
 		}
 		t.take(':')
 		t.value(1)

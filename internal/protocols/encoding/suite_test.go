@@ -61,6 +61,16 @@ func TestJSONTestSuite(t *testing.T) {
 	t.Run("records on lines", func(t *testing.T) {
 		jsonsuite.Check(t, texts, func(text string) error { return faultOf(NewNDJSON([]byte(`{"value":`+text+`}`), testNow)) }, nil)
 	})
+	t.Run("records of atomic requests", func(t *testing.T) {
+		jsonsuite.Check(t, texts, func(text string) error {
+			return faultOf(NewAtomic([]byte(`{"topic":"t","value":`+text+`}`), testNow, nil))
+		}, nil)
+	})
+	t.Run("events of atomic requests", func(t *testing.T) {
+		jsonsuite.Check(t, lines, func(text string) error {
+			return faultOf(NewAtomic([]byte(`{"event":"e","entity_id":"1","data":{"x":`+text+`}}`), testNow, nil))
+		}, events)
+	})
 	t.Run("record as an answer", func(t *testing.T) {
 		jsonsuite.Check(t, texts, func(text string) error {
 			_, p := ParseRecord([]byte(`{"offset":1,"value":` + text + `}`))

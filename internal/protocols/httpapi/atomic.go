@@ -87,12 +87,12 @@ type atomicLine struct {
 }
 
 // postAtomic stores all of the records, messages and events of a request in one slot of the log, or none.
-func (a *API) postAtomic(w http.ResponseWriter, r *http.Request, by *caller) error {
+func (a *API) postAtomic(w http.ResponseWriter, r *http.Request, by *caller, q *httpconn.Params) error {
 	p := atomicProducing{topics: map[string]*atomicTopic{}, queues: map[string]*atomicQueue{}}
 	p.a, p.by, p.now, p.expected = a, by, time.Now(), -1
 	p.logTime, _ = a.b.Now()
 	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Max: a.requestMax, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
-	if err := p.parse(r); err != nil {
+	if err := p.parse(q, r); err != nil {
 		return err
 	}
 	if a.b.ReadOnly() {
@@ -112,8 +112,7 @@ func (a *API) postAtomic(w http.ResponseWriter, r *http.Request, by *caller) err
 }
 
 // parse reads the parameters and headers.
-func (p *atomicProducing) parse(r *http.Request) error {
-	q := httpconn.ParseParams(r.URL.RawQuery)
+func (p *atomicProducing) parse(q *httpconn.Params, r *http.Request) error {
 	for _, name := range []string{httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamExpectedOffset} {
 		if _, given := q.Text(name); given {
 			q.Fail(name, "not with %s: each record names its topic", httpconn.ParamAtomic)
@@ -355,6 +354,10 @@ func (p *atomicProducing) prepareMessages(ctx context.Context) error {
 		q.part = len(p.appends)
 		for i := range q.prepared.Parts {
 			part := &q.prepared.Parts[i]
+			if t := p.topics[q.name]; t != nil && t.groups[part.Partition] != nil {
+				return atLine(problem.BadField("queue", "%s has messages of priority %d, and its partition %d has records: give one of these in a request",
+					q.name, part.Partition, part.Partition), q.lines[0])
+			}
 			data, err := p.in.Memory.Get(len(part.Data))
 			if err != nil {
 				return err

@@ -60,7 +60,7 @@ type produced struct {
 func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 	in := producing{a: a, now: time.UnixMilli(testNow)}
 	in.in = httpconn.Body{W: httptest.NewRecorder(), R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
-	err := in.parse(r)
+	err := in.parse(httpconn.ParseParams(r.URL.RawQuery), r)
 	if err == nil {
 		err = in.lookUp()
 	}

@@ -65,6 +65,13 @@ func TestQuotaOfBodies(t *testing.T) {
 	}
 	s.must(201, chunked(), nil)
 	s.over(chunked(), "3", "retry in 2.6s")
+	clock.move(3600 * time.Millisecond)
+	atomic := func() *answered {
+		line := `{"topic":"t","value":"` + strings.Repeat("x", 3576) + `"}`
+		return s.matrix("POST", "/records?atomic=true", api.NDJSON, line, authorization("Bearer "+limited))
+	}
+	s.must(201, atomic(), nil)
+	s.over(atomic(), "3", "retry in 2.6s")
 	s.must(204, s.as(canary, "DELETE", "/quotas/limited", ""), nil)
 	s.must(201, s.as(limited, "POST", records, body), nil) // the removal acts at its commit
 }

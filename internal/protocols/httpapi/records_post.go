@@ -46,16 +46,14 @@ type producing struct {
 }
 
 func (a *API) postRecords(w http.ResponseWriter, r *http.Request, by *caller) error {
-	if strings.Contains(r.URL.RawQuery, httpconn.ParamAtomic) {
-		q := httpconn.ParseParams(r.URL.RawQuery)
-		if atomic := q.Bool(httpconn.ParamAtomic); q.Fault == nil && atomic {
-			return a.postAtomic(w, r, by)
-		}
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	if q.Bool(httpconn.ParamAtomic) {
+		return a.postAtomic(w, r, by, q)
 	}
 	p := producing{a: a, by: by, now: time.Now()}
 	p.appends = p.one[:0]
 	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
-	if err := p.parse(r); err != nil {
+	if err := p.parse(q, r); err != nil {
 		return err
 	}
 	if originalProduce(p.kind, r) {
@@ -69,10 +67,8 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request, by *caller) er
 	return p.answer(w, results)
 }
 
-func (p *producing) parse(r *http.Request) error {
-	q := httpconn.ParseParams(r.URL.RawQuery)
+func (p *producing) parse(q *httpconn.Params, r *http.Request) error {
 	p.topic, p.partition = q.Topic(), q.Partition()
-	q.Bool(httpconn.ParamAtomic)
 	p.expected = q.Number(httpconn.ParamExpectedOffset, -1, 1<<63-1)
 	p.timeout = q.Duration(httpconn.ParamTimeout, p.a.o.AckTimeout, timeoutMax)
 	if p.expected >= 0 && p.partition < 0 {
