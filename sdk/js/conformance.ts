@@ -5,7 +5,7 @@ import { appendFileSync, readFileSync } from "node:fs";
 import { request } from "node:https";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { Client, GiveUp, RetryAfter, SebError, WebhookError, verify, type LeasedMessage, type OutgoingHeader, type Record, type Start, type api } from "./dist/index.js";
+import { Client, GiveUp, RetryAfter, SebError, WebhookError, verify, type LeasedMessage, type OutgoingHeader, type Record, type Start, type api } from "sebbroker";
 
 type Args = { [name: string]: any };
 
@@ -30,12 +30,12 @@ const bytes = (encoded: string) => new Uint8Array(Buffer.from(encoded, "base64")
 
 /** Data in the form of the API: text, or base64 under another name. */
 function apiForm(name: string, data: string | Uint8Array | null): object {
-  return data instanceof Uint8Array ? { [name + "_base64"]: Buffer.from(data).toString("base64") } : { [name]: data };
+  return data instanceof Uint8Array ? { [name]: null, [name + "_base64"]: Buffer.from(data).toString("base64") } : { [name]: data };
 }
 
 const apiRecord = (r: Record) => ({
   offset: r.offset, timestamp: r.timestamp, ...apiForm("key", r.key), ...apiForm("value", r.value),
-  headers: r.headers.map((h) => ({ key: h.key, ...apiForm("value", h.value) })),
+  ...(r.headers.length > 0 && { headers: r.headers.map((h) => ({ key: h.key, ...apiForm("value", h.value) })) }),
 });
 const placed = (r: Record) => ({ partition: r.partition, offset: r.offset, ...apiForm("value", r.value) });
 

@@ -3,7 +3,6 @@ package sdk
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -46,8 +45,7 @@ func node(t *testing.T) string {
 	return program
 }
 
-// TestJavaScriptBuild: sdk/js/dist and conformance.js are what tsc makes of the sources. -update
-// writes them.
+// TestJavaScriptBuild: sdk/js/dist is what tsc makes of the sources. -update writes it.
 func TestJavaScriptBuild(t *testing.T) {
 	t.Parallel()
 	node(t)
@@ -74,7 +72,7 @@ func TestJavaScriptBuild(t *testing.T) {
 	}
 	for name, text := range made {
 		if committed[name] != text {
-			t.Errorf("sdk/js/%s is not what tsc makes: run go test ./test/sdk -run JavaScriptBuild -update", name)
+			t.Errorf("sdk/js/dist/%s is not what tsc makes: run go test ./test/sdk -run JavaScriptBuild -update", name)
 		}
 	}
 }
@@ -93,9 +91,8 @@ func copyTo(t *testing.T, to, from string) {
 func built(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, path := range append(must.Get(filepath.Glob(filepath.Join(dir, "dist/*")))(t), filepath.Join(dir, "conformance.js")) {
-		name := must.Get(filepath.Rel(dir, path))(t)
-		files[name] = string(must.Get(os.ReadFile(path))(t))
+	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "dist/*")))(t) {
+		files[filepath.Base(path)] = string(must.Get(os.ReadFile(path))(t))
 	}
 	return files
 }
@@ -306,8 +303,9 @@ func TestJavaScriptPage(t *testing.T) {
 	b, env := serve(t, "--cors-origin", site.URL)
 	chromium, fonts := must.Get2(pages.Browser(t.Context()))(t)
 	modules := must.Get(pages.Modules(t.Context(), "../console"))(t)
-	c := exec.CommandContext(context.WithoutCancel(t.Context()), program, "testdata/page.mjs")
-	c.SysProcAttr = testenv.Attributes()
+	copyTo(t, filepath.Join(dir, "page.mjs"), "testdata/page.mjs")
+	c := exec.CommandContext(t.Context(), program, "page.mjs")
+	c.Dir, c.SysProcAttr = dir, testenv.Attributes()
 	c.Env = append(slices.Concat(os.Environ(), env, fonts), "MODULES="+modules+"/node_modules", "BROWSER="+chromium, "PAGE="+site.URL, "CONTROL="+control(t, b))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -1,5 +1,5 @@
 import { Client as DataClient, queuePath } from "./client.js";
-import { NotBroker, errorOf, invalid, noAnswer } from "./errors.js";
+import { invalid } from "./errors.js";
 import { events, streamError } from "./read.js";
 /** The client, with the calls that manage topics, triggers and queues. */
 export class Client extends DataClient {
@@ -12,7 +12,7 @@ export class Client extends DataClient {
     }
     /** Creates a topic; topic_exists if there is one. */
     createTopic(name, spec = {}, o = {}) {
-        return this.sendJSON("PUT", "/topic", spec, { query: { "topic-name": name }, headers: { "If-None-Match": "*" }, signal: o.signal });
+        return this.sendJSON("PUT", "/topic", "name", spec, { query: { "topic-name": name }, headers: { "If-None-Match": "*" }, signal: o.signal });
     }
     /** Deletes a topic and all its records. */
     deleteTopic(name, o = {}) {
@@ -23,10 +23,10 @@ export class Client extends DataClient {
         if (o.ifTag !== undefined && !/^[!#-~]*$/.test(o.ifTag))
             throw invalid("ifTag: want the tag of a trigger", true);
         const headers = { ...(o.ifTag && { "If-Match": `"${o.ifTag}"` }), ...(o.ifNew && { "If-None-Match": "*" }) };
-        return this.sendJSON("PUT", triggerPath(id), spec, { idempotent: true, headers, signal: o.signal });
+        return this.sendJSON("PUT", triggerPath(id), "version", spec, { idempotent: true, headers, signal: o.signal });
     }
     trigger(id, o = {}) {
-        return this.get(triggerPath(id), {}, o);
+        return this.get(triggerPath(id), "id", o);
     }
     /** All triggers, sorted by ID. */
     triggers(o = {}) {
@@ -38,14 +38,14 @@ export class Client extends DataClient {
     }
     /** Suppresses new firings, and holds undelivered ones. */
     pauseTrigger(id, o = {}) {
-        return this.#post(triggerPath(id, "/pause"), { idempotent: true, ...o });
+        return this.#post(triggerPath(id, "/pause"), "id", { idempotent: true, ...o });
     }
     resumeTrigger(id, o = {}) {
-        return this.#post(triggerPath(id, "/resume"), { idempotent: true, ...o });
+        return this.#post(triggerPath(id, "/resume"), "id", { idempotent: true, ...o });
     }
     /** The state of a trigger for an entity. */
     explain(id, entity, o = {}) {
-        return this.get(triggerPath(id, "/entities/" + encodeURIComponent(entity)), {}, o);
+        return this.get(triggerPath(id, "/entities/" + encodeURIComponent(entity)), "trigger", o);
     }
     /** Evaluates a trigger on all events that the log still has. It changes nothing, and may take minutes. */
     dryRun(spec, o = {}) {
@@ -66,14 +66,14 @@ export class Client extends DataClient {
     }
     /** Firings in the order of their seq, and next for the following page; null: there are no more now. */
     firings(q = {}, o = {}) {
-        return this.get("/firings", { ...q }, o);
+        return this.get("/firings", "firings", o, { ...q });
     }
     firing(id, o = {}) {
-        return this.get(firingPath(id), {}, o);
+        return this.get(firingPath(id), "id", o);
     }
     /** Delivers a firing again, whatever its state. */
     resendFiring(id, o = {}) {
-        return this.#post(firingPath(id, "/resend"), o);
+        return this.#post(firingPath(id, "/resend"), "id", o);
     }
     /** All queues, sorted by name. */
     queues(o = {}) {
@@ -81,12 +81,12 @@ export class Client extends DataClient {
     }
     /** Creates a queue, with a dead-letter queue of its name and .dead unless the settings name another one or none. */
     createQueue(name, spec = {}, o = {}) {
-        return this.sendJSON("PUT", queuePath(name), spec, { headers: { "If-None-Match": "*" }, signal: o.signal });
+        return this.sendJSON("PUT", queuePath(name), "name", spec, { headers: { "If-None-Match": "*" }, signal: o.signal });
     }
     /** Merges settings into those of a queue that exists. */
     async updateQueue(name, spec, o = {}) {
         await this.queue(name, o);
-        return this.sendJSON("PUT", queuePath(name), spec, { signal: o.signal });
+        return this.sendJSON("PUT", queuePath(name), "name", spec, { signal: o.signal });
     }
     /** Deletes a queue and its messages. */
     deleteQueue(name, o = {}) {
@@ -94,18 +94,18 @@ export class Client extends DataClient {
     }
     /** Keeps messages from workers. */
     pauseQueue(name, o = {}) {
-        return this.#post(queuePath(name, "/pause"), { idempotent: true, ...o });
+        return this.#post(queuePath(name, "/pause"), "name", { idempotent: true, ...o });
     }
     resumeQueue(name, o = {}) {
-        return this.#post(queuePath(name, "/resume"), { idempotent: true, ...o });
+        return this.#post(queuePath(name, "/resume"), "name", { idempotent: true, ...o });
     }
     /** The figures of a queue over the last hours. */
     queueStats(name, window = "1h", o = {}) {
-        return this.get(queuePath(name, "/stats"), { window }, o);
+        return this.get(queuePath(name, "/stats"), "series", o, { window });
     }
     /** Messages without leasing them, the newest first, and next for the before of the following page. */
     messages(queue, q = {}, o = {}) {
-        return this.get(queuePath(queue, "/messages"), { state: q.state, before: q.before, limit: q.limit, "max-value-bytes": q.maxValueBytes }, o);
+        return this.get(queuePath(queue, "/messages"), "messages", o, { state: q.state, before: q.before, limit: q.limit, "max-value-bytes": q.maxValueBytes });
     }
     /** Ends a message that no worker has. */
     cancelMessage(queue, id, o = {}) {
@@ -113,28 +113,28 @@ export class Client extends DataClient {
     }
     /** Ends all messages of a queue, and returns how many there were. */
     async purgeQueue(queue, o = {}) {
-        return (await this.#post(queuePath(queue, "/purge"), o)).purged;
+        return (await this.#post(queuePath(queue, "/purge"), "purged", o)).purged;
     }
     /** Moves up to 1,000 messages, mostly of a dead-letter queue, to another queue. Continue with next as after. */
     redrive(queue, r = {}, o = {}) {
-        return this.sendJSON("POST", queuePath(queue, "/redrive"), r, { signal: o.signal });
+        return this.sendJSON("POST", queuePath(queue, "/redrive"), "moved", r, { signal: o.signal });
     }
     /** All schedules of a queue, sorted by name. */
     schedules(queue, o = {}) {
         return this.#listed(queuePath(queue, "/schedules"), "schedules", o);
     }
     schedule(queue, name, o = {}) {
-        return this.get(schedulePath(queue, name), {}, o);
+        return this.get(schedulePath(queue, name), "name", o);
     }
     /** Makes or replaces a schedule, which sends a message at times. */
     putSchedule(queue, name, spec, o = {}) {
-        return this.sendJSON("PUT", schedulePath(queue, name), spec, { query: { "dry-run": o.dryRun }, signal: o.signal });
+        return this.sendJSON("PUT", schedulePath(queue, name), "name", spec, { query: { "dry-run": o.dryRun }, signal: o.signal });
     }
     deleteSchedule(queue, name, o = {}) {
         return this.#delete(schedulePath(queue, name), o);
     }
-    #post(path, how) {
-        return this.transport.json({ method: "POST", path, write: true, idempotent: how.idempotent, signal: how.signal });
+    #post(path, member, how) {
+        return this.transport.json({ method: "POST", path, write: true, idempotent: how.idempotent, signal: how.signal }, member);
     }
     #delete(path, o, query) {
         return this.transport.nothing({ method: "DELETE", path, query, write: true, signal: o.signal });
@@ -143,11 +143,8 @@ export class Client extends DataClient {
     async #listed(path, member, o) {
         const all = [];
         for (let after;;) {
-            const page = await this.get(path, { limit: 1000, after }, o);
-            const list = page[member];
-            if (!Array.isArray(list))
-                throw errorOf(noAnswer("none", new NotBroker(`not the answer of a broker: no ${member}`), 200));
-            all.push(...list);
+            const page = await this.get(path, member, o, { limit: 1000, after });
+            all.push(...page[member]);
             if (!page.next)
                 return all;
             after = page.next;

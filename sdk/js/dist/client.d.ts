@@ -67,8 +67,8 @@ export declare class Client {
      * an error that no repetition can change, such as unknown_topic.
      */
     work(queue: string, handler: Handler, o?: WorkOptions): Promise<void>;
-    protected get<T>(path: string, query: Call["query"], o: CallOptions): Promise<T>;
-    /** Sends a change with a body in JSON. */
-    protected sendJSON<T>(method: "POST" | "PUT", path: string, body: unknown, how: Partial<Call>, check?: (answer: T) => void): Promise<T>;
+    protected get<T>(path: string, member: keyof T & string, o: CallOptions, query?: Call["query"]): Promise<T>;
+    /** Sends a change with a body in JSON. member: one that each answer of a broker has. */
+    protected sendJSON<T>(method: "POST" | "PUT", path: string, member: keyof T & string, body: unknown, how: Partial<Call>, check?: (answer: T) => void): Promise<T>;
 }
 export declare function queuePath(name: string, rest?: string): string;

@@ -49,12 +49,12 @@ export class Client {
     }
     /** Describes a topic. */
     topic(name, o = {}) {
-        return this.get("/topic", { "topic-name": name }, o);
+        return this.get("/topic", "name", o, { "topic-name": name });
     }
     /** Appends an event. With an id it is repeated after an unknown outcome, because triggers ignore the second one. */
     event(event, o = {}) {
         return this.#events([event], "application/json", o, (stored) => {
-            if (!stored.topic || !(stored.offset >= 0))
+            if (!(stored.offset >= 0))
                 throw new NotBroker("not the answer of a broker: an event without position");
             return stored;
         });
@@ -69,11 +69,11 @@ export class Client {
         return this.transport.call({
             method: "POST", path: "/event", query: { "topic-name": o.topic }, headers: { "Content-Type": kind }, body: events.map((e) => JSON.stringify(e)).join("\n"),
             write: true, idempotent: events.every((e) => e.id), signal: o.signal,
-        }, async (answer) => result(await answer.json()));
+        }, async (answer) => result(await answer.json("topic")));
     }
     /** Describes a queue. */
     queue(name, o = {}) {
-        return this.get(queuePath(name), {}, o);
+        return this.get(queuePath(name), "name", o);
     }
     /** Sends up to 10,000 messages, and returns a result for each once they are durable. One with a code was refused. */
     async sendMessages(queue, messages, o = {}) {
@@ -83,7 +83,7 @@ export class Client {
     /** Leases messages. Settle them with their receipts; work does both. */
     async lease(queue, o = {}) {
         const body = { max: o.max, wait: o.wait && spanText(o.wait), visibility: o.visibility && spanText(o.visibility) };
-        const out = await this.sendJSON("POST", queuePath(queue, "/lease"), body, { idempotent: true, wait: spanMillis(o.wait) || 0, signal: o.signal });
+        const out = await this.sendJSON("POST", queuePath(queue, "/lease"), "messages", body, { idempotent: true, wait: spanMillis(o.wait) || 0, signal: o.signal });
         return out.messages;
     }
     /** Says what became of leased messages, and returns a result for each. One with a code was refused. */
@@ -91,9 +91,9 @@ export class Client {
         return this.#results(queuePath(queue, "/settle"), { messages: settlements }, settlements.length, { idempotent: true, wait: 0, signal: o.signal });
     }
     async #results(path, body, count, how) {
-        const { messages } = await this.sendJSON("POST", path, body, how, (out) => {
-            if (out.messages?.length !== count)
-                throw new NotBroker(`not the answer of a broker: ${out.messages?.length} results for ${count} messages`);
+        const { messages } = await this.sendJSON("POST", path, "messages", body, how, (out) => {
+            if (out.messages.length !== count)
+                throw new NotBroker(`not the answer of a broker: ${out.messages.length} results for ${count} messages`);
         });
         return messages;
     }
@@ -112,14 +112,14 @@ export class Client {
             settle: (list, c) => this.settle(queue, list, c),
         }, handler, o);
     }
-    get(path, query, o) {
-        return this.transport.json({ method: "GET", path, query, signal: o.signal });
+    get(path, member, o, query) {
+        return this.transport.json({ method: "GET", path, query, signal: o.signal }, member);
     }
-    /** Sends a change with a body in JSON. */
-    sendJSON(method, path, body, how, check) {
+    /** Sends a change with a body in JSON. member: one that each answer of a broker has. */
+    sendJSON(method, path, member, body, how, check) {
         const headers = { "Content-Type": "application/json", ...how.headers };
         return this.transport.call({ method, path, body: JSON.stringify(body), write: true, ...how, headers }, async (answer) => {
-            const value = await answer.json();
+            const value = await answer.json(member);
             check?.(value);
             return value;
         });

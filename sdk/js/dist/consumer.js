@@ -94,7 +94,7 @@ export class Consumer {
     }
     /** The offset at which the group continues in each partition. */
     async #start(signal) {
-        const topic = await this.#t.json({ method: "GET", path: "/topic", query: { "topic-name": this.#topic }, signal });
+        const topic = await this.#t.json({ method: "GET", path: "/topic", query: { "topic-name": this.#topic }, signal }, "name");
         const there = new Map(topic.partitions.map((p) => [p.partition, p]));
         const from = new Map((await offsets(this.#t, this.#group, this.#topic, signal)).map((o) => [o.partition, o.offset]));
         // A group with committed offsets reads new partitions from their start, so that it misses no records.
@@ -183,7 +183,7 @@ export class Consumer {
 }
 /** The committed offsets of a group in a topic. */
 export async function offsets(t, group, topic, signal) {
-    return (await t.json({ method: "GET", path: "/offsets", query: { group, "topic-name": topic }, signal })).offsets;
+    return (await t.json({ method: "GET", path: "/offsets", query: { group, "topic-name": topic }, signal }, "offsets")).offsets;
 }
 /** Stores offsets of a group, each of the next record to read. */
 export async function commitOffsets(t, group, list, o) {
@@ -193,7 +193,7 @@ export async function commitOffsets(t, group, list, o) {
         method: "PUT", path: "/offsets", query: { group }, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ offsets: list }),
         write: true, idempotent: list.every((e) => e.expected_offset === undefined || e.expected_offset === null), signal: o.signal,
     }, async (answer) => {
-        const got = (await answer.json()).offsets?.length;
+        const got = (await answer.json("offsets")).offsets.length;
         if (got !== list.length)
             throw new NotBroker(`not the answer of a broker: ${got} of ${list.length} offsets acknowledged`);
     });

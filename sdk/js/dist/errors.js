@@ -35,9 +35,9 @@ export function notSent(error) {
     for (let e = error; e; e = (e.cause ?? e.errors?.[0])) {
         const code = String(e.code ?? "");
         if (/CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG/.test(code) ||
-            /invalid peer certificate|bad port|corrupt message/i.test(e.message ?? ""))
+            /invalid peer certificate|bad port|port \d+ (is|are) blocked|TLS handshake failed|corrupt message/i.test(e.message ?? ""))
             return { again: false };
-        if (["connect", "getaddrinfo"].includes(e.syscall ?? "") || /^(UND_ERR_CONNECT_TIMEOUT|ConnectionRefused|FailedToOpenSocket)$/.test(code) ||
+        if (["connect", "getaddrinfo"].includes(e.syscall ?? "") || /^(ECONNREFUSED|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused|FailedToOpenSocket)$/.test(code) ||
             /tcp connect error|dns error/i.test(e.message ?? ""))
             return { again: true };
     }
@@ -48,7 +48,7 @@ function reasonOf(error) {
     let e = error;
     for (let inner = e; inner && (!inner.message || inner.message === "fetch failed");)
         e = inner = (inner.cause ?? inner.errors?.[0]);
-    return e?.message || String(e?.code ?? error);
+    return firstLine(e?.message || String(e?.code ?? error));
 }
 /** One line: the reason, and the outcome of a write. */
 function sentence(f) {

@@ -67,7 +67,7 @@ export class Producers {
         if (known && Date.now() < known.till)
             return known.n;
         try {
-            const t = await this.transport.json({ method: "GET", path: "/topic", query: { "topic-name": topic }, ...o });
+            const t = await this.transport.json({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal }, "name");
             if (this.#partitions.size >= idleProducersMax)
                 this.#partitions.clear();
             this.#partitions.set(topic, { n: t.partitions.length, till: Date.now() + partitionCountTTL });
@@ -153,7 +153,7 @@ export class Producers {
             // The end offset only grows. If it is beyond the expected offset, no earlier attempt can succeed any more, and one
             // that did would have been recognized.
             settled: (f) => expected !== undefined && f.code === "offset_mismatch" && (f.nextOffset ?? -1) > expected,
-        }, async (answer) => acknowledged(await answer.json(), lines.length));
+        }, async (answer) => acknowledged(await answer.json("topic"), lines.length));
     }
 }
 /** The positions of the records. It throws unless the answer covers all of them. */

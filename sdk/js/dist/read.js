@@ -67,7 +67,7 @@ async function positions(t, topic, o) {
         checkOffset("partition", o.partition, false);
     if (typeof o.offset === "number")
         return [o.offset];
-    const { partitions } = await t.json({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal });
+    const { partitions } = await t.json({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal }, "name");
     const wanted = o.partition === "all" ? partitions : partitions.filter((p) => p.partition === o.partition);
     if (wanted.length === 0) {
         throw errorOf({ ...noAnswer("none", undefined), code: "unknown_partition", detail: `topic ${topic} has ${partitions.length} partitions` });

@@ -42,8 +42,8 @@ export declare class Transport {
     readonly idempotent: boolean;
     constructor(addresses: string | readonly string[], o: ClientOptions, agent?: string);
     backoff(signal?: AbortSignal): Backoff;
-    /** Sends a call and decodes the answer. */
-    json<T>(c: Call): Promise<T>;
+    /** Sends a call and decodes the answer. member: one that each such answer of a broker has. */
+    json<T>(c: Call, member: keyof T & string): Promise<T>;
     /** Sends a call whose answer is empty. */
     nothing(c: Call): Promise<void>;
     /** Sends a call and closes the answer after read. */
@@ -75,7 +75,8 @@ export declare class Answer {
     /** The text of the body, piece by piece. */
     chunks(): AsyncGenerator<string, void, void>;
     text(): Promise<string>;
-    json<T>(): Promise<T>;
+    /** The body as JSON. It throws unless that has a member: a proxy with JSON of its own must not acknowledge a write. */
+    json<T>(member?: keyof T & string): Promise<T>;
     /** Releases the connection. */
     close(): void;
 }

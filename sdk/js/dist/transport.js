@@ -27,9 +27,9 @@ export class Transport {
     backoff(signal) {
         return new Backoff(this.#retryTime, signal);
     }
-    /** Sends a call and decodes the answer. */
-    json(c) {
-        return this.call(c, (answer) => answer.json());
+    /** Sends a call and decodes the answer. member: one that each such answer of a broker has. */
+    json(c, member) {
+        return this.call(c, (answer) => answer.json(member));
     }
     /** Sends a call whose answer is empty. */
     nothing(c) {
@@ -56,17 +56,18 @@ export class Transport {
         for (;;) {
             const base = this.#brokers.pick();
             const after = c.method === "GET" ? this.#brokers.after() : "";
-            let fault;
+            let fault, answer;
             try {
-                return await read(await this.#once(c, base, after));
+                answer = await this.#once(c, base, after);
+                return await read(answer);
             }
             catch (error) {
                 if (error instanceof Faulty)
                     fault = error.fault;
                 else if (error instanceof SebError)
-                    throw error; // of a function of the caller
+                    throw error; // the answer had the broker's error
                 else
-                    fault = noAnswer(c.write ? "unknown" : "none", error, 200);
+                    fault = noAnswer(c.write ? "unknown" : "none", error, answer?.status);
             }
             const aborted = c.signal?.aborted ?? false;
             // This attempt was refused, but an earlier one may still take effect.
@@ -197,13 +198,14 @@ export class Answer {
             all += chunk;
         return all;
     }
-    async json() {
+    /** The body as JSON. It throws unless that has a member: a proxy with JSON of its own must not acknowledge a write. */
+    async json(member) {
         const text = await this.text();
         // A broker's answer in JSON that cannot be parsed ended early. Anything else is not from a broker.
         if (!this.response.headers.get("Content-Type")?.startsWith("application/json"))
             throw new NotBroker(`not the answer of a broker: ${firstLine(text)}`);
         const value = JSON.parse(text);
-        if (typeof value !== "object" || value === null)
+        if (typeof value !== "object" || value === null || (member && !(member in value)))
             throw new NotBroker(`not the answer of a broker: ${firstLine(text)}`);
         return value;
     }

@@ -1,5 +1,5 @@
 import { Client as DataClient, queuePath } from "./client.js";
-import { NotBroker, errorOf, invalid, noAnswer } from "./errors.js";
+import { invalid } from "./errors.js";
 import { events, streamError } from "./read.js";
 import type { Call, CallOptions, ClientOptions } from "./transport.js";
 import type {
@@ -55,7 +55,7 @@ export class Client extends DataClient {
 
   /** Creates a topic; topic_exists if there is one. */
   createTopic(name: string, spec: TopicSpec = {}, o: CallOptions = {}): Promise<Topic> {
-    return this.sendJSON("PUT", "/topic", spec, { query: { "topic-name": name }, headers: { "If-None-Match": "*" }, signal: o.signal });
+    return this.sendJSON<Topic>("PUT", "/topic", "name", spec, { query: { "topic-name": name }, headers: { "If-None-Match": "*" }, signal: o.signal });
   }
 
   /** Deletes a topic and all its records. */
@@ -67,11 +67,11 @@ export class Client extends DataClient {
   putTrigger(id: string, spec: TriggerSpec, o: PutTriggerOptions = {}): Promise<TriggerStored> {
     if (o.ifTag !== undefined && !/^[!#-~]*$/.test(o.ifTag)) throw invalid("ifTag: want the tag of a trigger", true);
     const headers = { ...(o.ifTag && { "If-Match": `"${o.ifTag}"` }), ...(o.ifNew && { "If-None-Match": "*" }) };
-    return this.sendJSON("PUT", triggerPath(id), spec, { idempotent: true, headers, signal: o.signal });
+    return this.sendJSON<TriggerStored>("PUT", triggerPath(id), "version", spec, { idempotent: true, headers, signal: o.signal });
   }
 
   trigger(id: string, o: CallOptions = {}): Promise<Trigger> {
-    return this.get(triggerPath(id), {}, o);
+    return this.get<Trigger>(triggerPath(id), "id", o);
   }
 
   /** All triggers, sorted by ID. */
@@ -86,16 +86,16 @@ export class Client extends DataClient {
 
   /** Suppresses new firings, and holds undelivered ones. */
   pauseTrigger(id: string, o: CallOptions = {}): Promise<Trigger> {
-    return this.#post(triggerPath(id, "/pause"), { idempotent: true, ...o });
+    return this.#post<Trigger>(triggerPath(id, "/pause"), "id", { idempotent: true, ...o });
   }
 
   resumeTrigger(id: string, o: CallOptions = {}): Promise<Trigger> {
-    return this.#post(triggerPath(id, "/resume"), { idempotent: true, ...o });
+    return this.#post<Trigger>(triggerPath(id, "/resume"), "id", { idempotent: true, ...o });
   }
 
   /** The state of a trigger for an entity. */
   explain(id: string, entity: string, o: CallOptions = {}): Promise<Explanation> {
-    return this.get(triggerPath(id, "/entities/" + encodeURIComponent(entity)), {}, o);
+    return this.get<Explanation>(triggerPath(id, "/entities/" + encodeURIComponent(entity)), "trigger", o);
   }
 
   /** Evaluates a trigger on all events that the log still has. It changes nothing, and may take minutes. */
@@ -115,16 +115,16 @@ export class Client extends DataClient {
 
   /** Firings in the order of their seq, and next for the following page; null: there are no more now. */
   firings(q: FiringQuery = {}, o: CallOptions = {}): Promise<Firings> {
-    return this.get("/firings", { ...q }, o);
+    return this.get<Firings>("/firings", "firings", o, { ...q });
   }
 
   firing(id: string, o: CallOptions = {}): Promise<Firing> {
-    return this.get(firingPath(id), {}, o);
+    return this.get<Firing>(firingPath(id), "id", o);
   }
 
   /** Delivers a firing again, whatever its state. */
   resendFiring(id: string, o: CallOptions = {}): Promise<Firing> {
-    return this.#post(firingPath(id, "/resend"), o);
+    return this.#post<Firing>(firingPath(id, "/resend"), "id", o);
   }
 
   /** All queues, sorted by name. */
@@ -134,13 +134,13 @@ export class Client extends DataClient {
 
   /** Creates a queue, with a dead-letter queue of its name and .dead unless the settings name another one or none. */
   createQueue(name: string, spec: QueueSpec = {}, o: CallOptions = {}): Promise<Queue> {
-    return this.sendJSON("PUT", queuePath(name), spec, { headers: { "If-None-Match": "*" }, signal: o.signal });
+    return this.sendJSON<Queue>("PUT", queuePath(name), "name", spec, { headers: { "If-None-Match": "*" }, signal: o.signal });
   }
 
   /** Merges settings into those of a queue that exists. */
   async updateQueue(name: string, spec: QueueSpec, o: CallOptions = {}): Promise<Queue> {
     await this.queue(name, o);
-    return this.sendJSON("PUT", queuePath(name), spec, { signal: o.signal });
+    return this.sendJSON<Queue>("PUT", queuePath(name), "name", spec, { signal: o.signal });
   }
 
   /** Deletes a queue and its messages. */
@@ -150,21 +150,21 @@ export class Client extends DataClient {
 
   /** Keeps messages from workers. */
   pauseQueue(name: string, o: CallOptions = {}): Promise<Queue> {
-    return this.#post(queuePath(name, "/pause"), { idempotent: true, ...o });
+    return this.#post<Queue>(queuePath(name, "/pause"), "name", { idempotent: true, ...o });
   }
 
   resumeQueue(name: string, o: CallOptions = {}): Promise<Queue> {
-    return this.#post(queuePath(name, "/resume"), { idempotent: true, ...o });
+    return this.#post<Queue>(queuePath(name, "/resume"), "name", { idempotent: true, ...o });
   }
 
   /** The figures of a queue over the last hours. */
   queueStats(name: string, window: "1h" | "6h" | "24h" = "1h", o: CallOptions = {}): Promise<Stats> {
-    return this.get(queuePath(name, "/stats"), { window }, o);
+    return this.get<Stats>(queuePath(name, "/stats"), "series", o, { window });
   }
 
   /** Messages without leasing them, the newest first, and next for the before of the following page. */
   messages(queue: string, q: MessageQuery = {}, o: CallOptions = {}): Promise<QueueMessages> {
-    return this.get(queuePath(queue, "/messages"), { state: q.state, before: q.before, limit: q.limit, "max-value-bytes": q.maxValueBytes }, o);
+    return this.get<QueueMessages>(queuePath(queue, "/messages"), "messages", o, { state: q.state, before: q.before, limit: q.limit, "max-value-bytes": q.maxValueBytes });
   }
 
   /** Ends a message that no worker has. */
@@ -174,12 +174,12 @@ export class Client extends DataClient {
 
   /** Ends all messages of a queue, and returns how many there were. */
   async purgeQueue(queue: string, o: CallOptions = {}): Promise<number> {
-    return (await this.#post<Purged>(queuePath(queue, "/purge"), o)).purged;
+    return (await this.#post<Purged>(queuePath(queue, "/purge"), "purged", o)).purged;
   }
 
   /** Moves up to 1,000 messages, mostly of a dead-letter queue, to another queue. Continue with next as after. */
   redrive(queue: string, r: RedriveRequest = {}, o: CallOptions = {}): Promise<Redriven> {
-    return this.sendJSON("POST", queuePath(queue, "/redrive"), r, { signal: o.signal });
+    return this.sendJSON<Redriven>("POST", queuePath(queue, "/redrive"), "moved", r, { signal: o.signal });
   }
 
   /** All schedules of a queue, sorted by name. */
@@ -188,20 +188,20 @@ export class Client extends DataClient {
   }
 
   schedule(queue: string, name: string, o: CallOptions = {}): Promise<Schedule> {
-    return this.get(schedulePath(queue, name), {}, o);
+    return this.get<Schedule>(schedulePath(queue, name), "name", o);
   }
 
   /** Makes or replaces a schedule, which sends a message at times. */
   putSchedule(queue: string, name: string, spec: ScheduleSpec, o: CallOptions & { dryRun?: boolean } = {}): Promise<Schedule> {
-    return this.sendJSON("PUT", schedulePath(queue, name), spec, { query: { "dry-run": o.dryRun }, signal: o.signal });
+    return this.sendJSON<Schedule>("PUT", schedulePath(queue, name), "name", spec, { query: { "dry-run": o.dryRun }, signal: o.signal });
   }
 
   deleteSchedule(queue: string, name: string, o: CallOptions = {}): Promise<void> {
     return this.#delete(schedulePath(queue, name), o);
   }
 
-  #post<T>(path: string, how: Partial<Call>): Promise<T> {
-    return this.transport.json<T>({ method: "POST", path, write: true, idempotent: how.idempotent, signal: how.signal });
+  #post<T>(path: string, member: keyof T & string, how: Partial<Call>): Promise<T> {
+    return this.transport.json<T>({ method: "POST", path, write: true, idempotent: how.idempotent, signal: how.signal }, member);
   }
 
   #delete(path: string, o: CallOptions, query?: Call["query"]): Promise<void> {
@@ -212,10 +212,8 @@ export class Client extends DataClient {
   async #listed<T>(path: string, member: string, o: CallOptions): Promise<T[]> {
     const all: T[] = [];
     for (let after: string | undefined; ; ) {
-      const page = await this.get<{ [name: string]: unknown; next?: string | null }>(path, { limit: 1000, after }, o);
-      const list = page[member];
-      if (!Array.isArray(list)) throw errorOf(noAnswer("none", new NotBroker(`not the answer of a broker: no ${member}`), 200));
-      all.push(...(list as T[]));
+      const page = await this.get<{ [name: string]: T[] } & { next?: string | null }>(path, member, o, { limit: 1000, after });
+      all.push(...page[member]!);
       if (!page.next) return all;
       after = page.next;
     }

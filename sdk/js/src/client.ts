@@ -68,13 +68,13 @@ export class Client {
 
   /** Describes a topic. */
   topic(name: string, o: CallOptions = {}): Promise<Topic> {
-    return this.get("/topic", { "topic-name": name }, o);
+    return this.get<Topic>("/topic", "name", o, { "topic-name": name });
   }
 
   /** Appends an event. With an id it is repeated after an unknown outcome, because triggers ignore the second one. */
   event(event: Event, o: CallOptions & { topic?: string } = {}): Promise<EventStored> {
     return this.#events([event], "application/json", o, (stored: EventStored) => {
-      if (!stored.topic || !(stored.offset >= 0)) throw new NotBroker("not the answer of a broker: an event without position");
+      if (!(stored.offset >= 0)) throw new NotBroker("not the answer of a broker: an event without position");
       return stored;
     });
   }
@@ -89,12 +89,12 @@ export class Client {
     return this.transport.call({
       method: "POST", path: "/event", query: { "topic-name": o.topic }, headers: { "Content-Type": kind }, body: events.map((e) => JSON.stringify(e)).join("\n"),
       write: true, idempotent: events.every((e) => e.id), signal: o.signal,
-    }, async (answer) => result(await answer.json<A>()));
+    }, async (answer) => result(await answer.json<A>("topic" as keyof A & string)));
   }
 
   /** Describes a queue. */
   queue(name: string, o: CallOptions = {}): Promise<Queue> {
-    return this.get(queuePath(name), {}, o);
+    return this.get<Queue>(queuePath(name), "name", o);
   }
 
   /** Sends up to 10,000 messages, and returns a result for each once they are durable. One with a code was refused. */
@@ -106,7 +106,7 @@ export class Client {
   /** Leases messages. Settle them with their receipts; work does both. */
   async lease(queue: string, o: LeaseOptions = {}): Promise<QueueMessage[]> {
     const body = { max: o.max, wait: o.wait && spanText(o.wait), visibility: o.visibility && spanText(o.visibility) };
-    const out = await this.sendJSON<QueueMessages>("POST", queuePath(queue, "/lease"), body, { idempotent: true, wait: spanMillis(o.wait) || 0, signal: o.signal });
+    const out = await this.sendJSON<QueueMessages>("POST", queuePath(queue, "/lease"), "messages", body, { idempotent: true, wait: spanMillis(o.wait) || 0, signal: o.signal });
     return out.messages;
   }
 
@@ -116,8 +116,8 @@ export class Client {
   }
 
   async #results(path: string, body: unknown, count: number, how: Partial<Call>): Promise<MessageResult[]> {
-    const { messages } = await this.sendJSON<MessageResults>("POST", path, body, how, (out) => {
-      if (out.messages?.length !== count) throw new NotBroker(`not the answer of a broker: ${out.messages?.length} results for ${count} messages`);
+    const { messages } = await this.sendJSON<MessageResults>("POST", path, "messages", body, how, (out) => {
+      if (out.messages.length !== count) throw new NotBroker(`not the answer of a broker: ${out.messages.length} results for ${count} messages`);
     });
     return messages;
   }
@@ -138,15 +138,15 @@ export class Client {
     }, handler, o);
   }
 
-  protected get<T>(path: string, query: Call["query"], o: CallOptions): Promise<T> {
-    return this.transport.json<T>({ method: "GET", path, query, signal: o.signal });
+  protected get<T>(path: string, member: keyof T & string, o: CallOptions, query?: Call["query"]): Promise<T> {
+    return this.transport.json<T>({ method: "GET", path, query, signal: o.signal }, member);
   }
 
-  /** Sends a change with a body in JSON. */
-  protected sendJSON<T>(method: "POST" | "PUT", path: string, body: unknown, how: Partial<Call>, check?: (answer: T) => void): Promise<T> {
+  /** Sends a change with a body in JSON. member: one that each answer of a broker has. */
+  protected sendJSON<T>(method: "POST" | "PUT", path: string, member: keyof T & string, body: unknown, how: Partial<Call>, check?: (answer: T) => void): Promise<T> {
     const headers = { "Content-Type": "application/json", ...how.headers };
     return this.transport.call({ method, path, body: JSON.stringify(body), write: true, ...how, headers }, async (answer) => {
-      const value = await answer.json<T>();
+      const value = await answer.json<T>(member);
       check?.(value);
       return value;
     });

@@ -118,7 +118,7 @@ export class Consumer implements AsyncIterable<Record> {
 
   /** The offset at which the group continues in each partition. */
   async #start(signal?: AbortSignal): Promise<Map<number, number>> {
-    const topic = await this.#t.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": this.#topic }, signal });
+    const topic = await this.#t.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": this.#topic }, signal }, "name");
     const there = new Map(topic.partitions.map((p) => [p.partition, p]));
     const from = new Map((await offsets(this.#t, this.#group, this.#topic, signal)).map((o) => [o.partition, o.offset]));
     // A group with committed offsets reads new partitions from their start, so that it misses no records.
@@ -201,7 +201,7 @@ export class Consumer implements AsyncIterable<Record> {
 
 /** The committed offsets of a group in a topic. */
 export async function offsets(t: Transport, group: string, topic?: string, signal?: AbortSignal): Promise<Group["offsets"]> {
-  return (await t.json<Group>({ method: "GET", path: "/offsets", query: { group, "topic-name": topic }, signal })).offsets;
+  return (await t.json<Group>({ method: "GET", path: "/offsets", query: { group, "topic-name": topic }, signal }, "offsets")).offsets;
 }
 
 /** Stores offsets of a group, each of the next record to read. */
@@ -211,7 +211,7 @@ export async function commitOffsets(t: Transport, group: string, list: readonly 
     method: "PUT", path: "/offsets", query: { group }, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ offsets: list }),
     write: true, idempotent: list.every((e) => e.expected_offset === undefined || e.expected_offset === null), signal: o.signal,
   }, async (answer) => {
-    const got = (await answer.json<OffsetResults>()).offsets?.length;
+    const got = (await answer.json<OffsetResults>("offsets")).offsets.length;
     if (got !== list.length) throw new NotBroker(`not the answer of a broker: ${got} of ${list.length} offsets acknowledged`);
   });
 }

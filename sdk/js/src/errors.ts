@@ -97,8 +97,8 @@ export function notSent(error: unknown): NotSent | undefined {
   for (let e = error as FetchCause | undefined; e; e = (e.cause ?? e.errors?.[0]) as FetchCause | undefined) {
     const code = String(e.code ?? "");
     if (/CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG/.test(code) ||
-        /invalid peer certificate|bad port|corrupt message/i.test(e.message ?? "")) return { again: false };
-    if (["connect", "getaddrinfo"].includes(e.syscall ?? "") || /^(UND_ERR_CONNECT_TIMEOUT|ConnectionRefused|FailedToOpenSocket)$/.test(code) ||
+        /invalid peer certificate|bad port|port \d+ (is|are) blocked|TLS handshake failed|corrupt message/i.test(e.message ?? "")) return { again: false };
+    if (["connect", "getaddrinfo"].includes(e.syscall ?? "") || /^(ECONNREFUSED|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused|FailedToOpenSocket)$/.test(code) ||
         /tcp connect error|dns error/i.test(e.message ?? "")) return { again: true };
   }
   return undefined;
@@ -116,7 +116,7 @@ interface FetchCause {
 function reasonOf(error: unknown): string {
   let e = error as FetchCause | undefined;
   for (let inner = e; inner && (!inner.message || inner.message === "fetch failed"); ) e = inner = (inner.cause ?? inner.errors?.[0]) as FetchCause | undefined;
-  return e?.message || String(e?.code ?? error);
+  return firstLine(e?.message || String(e?.code ?? error));
 }
 
 /** One line: the reason, and the outcome of a write. */

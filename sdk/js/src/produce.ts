@@ -73,7 +73,7 @@ export class Producers {
     const known = this.#partitions.get(topic);
     if (known && Date.now() < known.till) return known.n;
     try {
-      const t = await this.transport.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": topic }, ...o });
+      const t = await this.transport.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal }, "name");
       if (this.#partitions.size >= idleProducersMax) this.#partitions.clear();
       this.#partitions.set(topic, { n: t.partitions.length, till: Date.now() + partitionCountTTL });
       return t.partitions.length;
@@ -147,7 +147,7 @@ export class Producers {
       // The end offset only grows. If it is beyond the expected offset, no earlier attempt can succeed any more, and one
       // that did would have been recognized.
       settled: (f) => expected !== undefined && f.code === "offset_mismatch" && (f.nextOffset ?? -1) > expected,
-    }, async (answer) => acknowledged(await answer.json<Produced>(), lines.length));
+    }, async (answer) => acknowledged(await answer.json<Produced>("topic"), lines.length));
   }
 }
 

@@ -107,7 +107,7 @@ async function positions(t: Transport, topic: string, o: { partition: number | "
   } else if (o.offset !== "earliest" && o.offset !== "latest") throw invalid(`offset: want a number, "earliest" or "latest"`);
   if (o.partition !== "all") checkOffset("partition", o.partition, false);
   if (typeof o.offset === "number") return [o.offset];
-  const { partitions } = await t.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal });
+  const { partitions } = await t.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal }, "name");
   const wanted = o.partition === "all" ? partitions : partitions.filter((p) => p.partition === o.partition);
   if (wanted.length === 0) {
     throw errorOf({ ...noAnswer("none", undefined), code: "unknown_partition", detail: `topic ${topic} has ${partitions.length} partitions` });

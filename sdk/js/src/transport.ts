@@ -65,9 +65,9 @@ export class Transport {
     return new Backoff(this.#retryTime, signal);
   }
 
-  /** Sends a call and decodes the answer. */
-  json<T>(c: Call): Promise<T> {
-    return this.call(c, (answer) => answer.json<T>());
+  /** Sends a call and decodes the answer. member: one that each such answer of a broker has. */
+  json<T>(c: Call, member: keyof T & string): Promise<T> {
+    return this.call(c, (answer) => answer.json<T>(member));
   }
 
   /** Sends a call whose answer is empty. */
@@ -95,13 +95,14 @@ export class Transport {
     for (;;) {
       const base = this.#brokers.pick();
       const after = c.method === "GET" ? this.#brokers.after() : "";
-      let fault: Fault;
+      let fault: Fault, answer: Answer | undefined;
       try {
-        return await read(await this.#once(c, base, after));
+        answer = await this.#once(c, base, after);
+        return await read(answer);
       } catch (error) {
         if (error instanceof Faulty) fault = error.fault;
-        else if (error instanceof SebError) throw error; // of a function of the caller
-        else fault = noAnswer(c.write ? "unknown" : "none", error, 200);
+        else if (error instanceof SebError) throw error; // the answer had the broker's error
+        else fault = noAnswer(c.write ? "unknown" : "none", error, answer?.status);
       }
       const aborted = c.signal?.aborted ?? false;
       // This attempt was refused, but an earlier one may still take effect.
@@ -231,12 +232,13 @@ export class Answer {
     return all;
   }
 
-  async json<T>(): Promise<T> {
+  /** The body as JSON. It throws unless that has a member: a proxy with JSON of its own must not acknowledge a write. */
+  async json<T>(member?: keyof T & string): Promise<T> {
     const text = await this.text();
     // A broker's answer in JSON that cannot be parsed ended early. Anything else is not from a broker.
     if (!this.response.headers.get("Content-Type")?.startsWith("application/json")) throw new NotBroker(`not the answer of a broker: ${firstLine(text)}`);
     const value: unknown = JSON.parse(text);
-    if (typeof value !== "object" || value === null) throw new NotBroker(`not the answer of a broker: ${firstLine(text)}`);
+    if (typeof value !== "object" || value === null || (member && !(member in value))) throw new NotBroker(`not the answer of a broker: ${firstLine(text)}`);
     return value as T;
   }
 

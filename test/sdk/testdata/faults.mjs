@@ -46,6 +46,18 @@ describe("faults", { concurrency: true }, () => {
     assert.equal(requests(), 4);
   });
 
+  test("JSON of another server acknowledges nothing", async (t) => {
+    const { url } = await serve(t, (_, response) => send(response, 200, "application/json", '{"status":"ok"}'));
+    const client = new Client(url);
+    const calls = {
+      produce: () => produce(url), event: () => client.event({ event: "e", entity_id: "u" }), createTopic: () => client.createTopic("t"), putTrigger: () => client.putTrigger("t", { expr: "a" }),
+      createQueue: () => client.createQueue("q"), sendMessages: () => client.sendMessages("q", [{ value: "" }]), purgeQueue: () => client.purgeQueue("q"),
+      commitOffsets: () => client.commitOffsets("g", [{ topic: "t", partition: 0, offset: 1 }]), lease: () => client.lease("q"), settle: () => client.settle("q", [{ receipt: "", do: "done" }]),
+    };
+    for (const [name, call] of Object.entries(calls)) await assert.rejects(call, OutcomeUnknownError, name);
+    for (const call of [() => client.topics(), () => client.offsets("g"), () => collect(client.read("t", { offset: 0 })), () => client.work("q", () => {})]) await assert.rejects(call, /not the answer of a broker/);
+  });
+
   test("an answer that acknowledges other records is of unknown outcome", async (t) => {
     const { url } = await serve(t, (_, response) => send(response, 201, "application/json", '{"topic":"t","partition":0,"first_offset":7,"count":2}'));
     await assert.rejects(produce(url), (e) => e instanceof OutcomeUnknownError && /2 of 1 records/.test(e.message));
@@ -117,7 +129,7 @@ describe("faults", { concurrency: true }, () => {
   });
 
   test("the next broker is asked if one is gone, silent or not the leader", async (t) => {
-    const good = await serve(t, (request, response) => (request.url.startsWith("/topic?") ? send(response, 200, "application/json", '{"partitions":[]}') : stored(response)));
+    const good = await serve(t, (request, response) => (request.url.startsWith("/topic?") ? send(response, 200, "application/json", '{"name":"t","partitions":[]}') : stored(response)));
     const follower = await serve(t, (_, response) => send(response, 503, "application/problem+json", '{"code":"not_leader"}', { "Retry-After": "1" }));
     const silent = createSocket();
     await new Promise((resolve) => silent.listen(0, "127.0.0.1", resolve));
@@ -136,7 +148,7 @@ describe("faults", { concurrency: true }, () => {
     const { url } = await serve(t, (request, response, n) => {
       after.push(request.headers["seb-after"]);
       if (request.method === "POST") return send(response, 201, "application/json", '{"topic":"t","partition":0,"first_offset":7,"count":1}', { "Seb-Position": "0:3:12" });
-      send(response, 200, "application/json", '{"partitions":[]}', { "Seb-Position": n < 4 ? "0:2:99" : "0:1:1" });
+      send(response, 200, "application/json", '{"name":"t","partitions":[]}', { "Seb-Position": n < 4 ? "0:2:99" : "0:1:1" });
     });
     const client = new Client(url);
     await client.topic("t");

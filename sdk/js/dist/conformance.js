@@ -4,7 +4,7 @@ import { appendFileSync, readFileSync } from "node:fs";
 import { request } from "node:https";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { Client, GiveUp, RetryAfter, SebError, WebhookError, verify } from "./dist/index.js";
+import { Client, GiveUp, RetryAfter, SebError, WebhookError, verify } from "sebbroker";
 let client;
 const stops = new Set();
 /** fetch with a certificate authority of a file, for which Node's own fetch has no option. */
@@ -23,11 +23,11 @@ function trusting(file) {
 const bytes = (encoded) => new Uint8Array(Buffer.from(encoded, "base64"));
 /** Data in the form of the API: text, or base64 under another name. */
 function apiForm(name, data) {
-    return data instanceof Uint8Array ? { [name + "_base64"]: Buffer.from(data).toString("base64") } : { [name]: data };
+    return data instanceof Uint8Array ? { [name]: null, [name + "_base64"]: Buffer.from(data).toString("base64") } : { [name]: data };
 }
 const apiRecord = (r) => ({
     offset: r.offset, timestamp: r.timestamp, ...apiForm("key", r.key), ...apiForm("value", r.value),
-    headers: r.headers.map((h) => ({ key: h.key, ...apiForm("value", h.value) })),
+    ...(r.headers.length > 0 && { headers: r.headers.map((h) => ({ key: h.key, ...apiForm("value", h.value) })) }),
 });
 const placed = (r) => ({ partition: r.partition, offset: r.offset, ...apiForm("value", r.value) });
 async function take(from, max, form) {
