@@ -2,8 +2,13 @@ package sdk
 
 import (
 	"bufio"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -32,7 +38,8 @@ func newPython(t *testing.T, env ...string) *python {
 	skipShort(t)
 	path, modules := must.Get2(testenv.PythonClient(t.Context()))(t)
 	folder := must.Get(filepath.Abs("../../sdk/python"))(t)
-	env = append(os.Environ(), append(env, "PYTHONPATH="+modules+":"+folder, "PYTHONDONTWRITEBYTECODE=1", "MYPY_CACHE_DIR="+t.TempDir())...)
+	cache := must.Get(filepath.Abs("../../.cache/mypy"))(t)
+	env = append(os.Environ(), append(env, "PYTHONPATH="+modules+":"+folder, "PYTHONDONTWRITEBYTECODE=1", "MYPY_CACHE_DIR="+cache)...)
 	return &python{t: t, path: path, folder: folder, env: env}
 }
 
@@ -107,6 +114,25 @@ func TestPythonIsTyped(t *testing.T) {
 	p.run("-m", "mypy")
 }
 
+// TestPythonFaults runs the tests that need no broker, but a server whose certificate is not trusted.
+func TestPythonFaults(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	certificate := filepath.Join(t.TempDir(), "certificate.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	must.NoError(t, os.WriteFile(certificate, text, 0o600))
+	for _, form := range forms {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			newPython(t, "TLS_ADDRESS="+server.URL, "TLS_CERTIFICATE="+certificate).run("tests/test_faults.py", form)
+		})
+	}
+}
+
 // forms are the arguments for the asynchronous and the synchronous client.
 var forms = []string{"--async", "--sync"}
 
@@ -139,6 +165,49 @@ func TestPythonLosesNothing(t *testing.T) {
 	for _, c := range running {
 		out, code := c.end()
 		check.Equalf(t, code, 0, "the loop ends with code:\n%s", out)
+	}
+}
+
+// TestPythonIsInterrupted: after a first interrupt a worker ends when its handler has returned and that is
+// stored; a second one ends it at once.
+func TestPythonIsInterrupted(t *testing.T) {
+	t.Parallel()
+	b, env := serve(t)
+	c := must.Get(client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey}))(t)
+	t.Cleanup(c.Close)
+	for _, form := range forms {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			p, queue := newPython(t, env...), "interrupted"+form
+			must.Get(c.CreateQueue(t.Context(), queue, client.QueueSpec{}))(t)
+			worker := func(seconds string) *program {
+				must.Get(c.SendMessages(t.Context(), queue, client.OutgoingMessage{Value: &seconds}))(t)
+				worker := p.start("tests/worker.py", form, queue)
+				must.Equalf(t, worker.until("started"), true, "the worker starts:\n%s", &worker.said)
+				must.NoError(t, worker.Process.Signal(os.Interrupt))
+				return worker
+			}
+			out, _ := worker("0.5").end()
+			check.Contains(t, out, "finished")
+			check.Contains(t, out, "KeyboardInterrupt")
+			state := must.Get(c.Queue(t.Context(), queue))(t)
+			check.Equalf(t, state.Ready+state.Leased+state.Retry, 0, "messages that are not done")
+			busy := worker("600")
+			ended := make(chan struct{})
+			go func() {
+				for { // two interrupts at the same time are one
+					select {
+					case <-time.After(50 * time.Millisecond):
+						_ = busy.Process.Signal(os.Interrupt)
+					case <-ended:
+						return
+					}
+				}
+			}()
+			out, _ = busy.end()
+			close(ended)
+			check.Contains(t, out, "KeyboardInterrupt")
+		})
 	}
 }
 

@@ -105,7 +105,7 @@ def _address(text: str) -> str:
     if url.userinfo or "@" in text or url.query or "?" in text or "#" in text:
         raise SebError("broker address: want http://host:port, without user, password, query or fragment")
     if url.scheme not in ("http", "https") or not url.host or port == 0:
-        raise SebError(f"broker address {text!r}: want http://host:port, or several separated by commas")
+        raise SebError("broker address: want http://host:port, or several separated by commas")
     return text.rstrip("/")
 
 

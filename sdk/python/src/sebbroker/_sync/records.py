@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httpx
 
 from .._core import Request, bad_input, partition_of
-from .._errors import SebError, failure, not_broker, with_outcome
+from .._errors import SebError, failure, first_line, not_broker, with_outcome
 from .._records import Record, json_out, lines_out, record_in, record_out
 from .._types import Event, EventStored, GroupOffset, OffsetEntry, OffsetResults, PartitionResult, Produced, Topic
 from .platform import together
@@ -307,13 +307,13 @@ def acknowledged(records: int) -> Any:
 
     def parse(response: httpx.Response) -> list[PartitionResult]:
         answer = parse_object(response)
-        found = answer.get("results", [])
-        if "partition" in answer and "first_offset" in answer:
-            found = [{k: answer[k] for k in ("partition", "first_offset", "count")}]  # type: ignore
+        one: PartitionResult = {"partition": answer.get("partition", -1), "count": answer.get("count", 0)}
+        one["first_offset"] = answer.get("first_offset", -1)
+        found = answer["results"] if "results" in answer else [one]
         total = 0
         for r in found:
-            if r.get("code") or r.get("first_offset", -1) < 0 or r["count"] < 1:
-                raise not_broker(response, f"{r['count']} records of partition {r['partition']}", write=True)
+            if r.get("code") or min(r.get("first_offset", -1), r.get("partition", -1), r.get("count", 0) - 1) < 0:
+                raise not_broker(response, first_line(response.content), write=True)
             total += r["count"]
         if total != records or not total:
             raise not_broker(response, f"{total} of {records} records acknowledged", write=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import ssl
 import time
@@ -26,6 +27,12 @@ JSON, NDJSON, EVENTS = "application/json", "application/x-ndjson", "text/event-s
 PAGE = 1000  # elements of one page of a list
 STREAM_SILENCE = 45.0  # of an event stream, which has a heartbeat every 15 seconds
 STREAM_LASTS = 5.0  # a connection that lasts longer counts as progress
+
+
+@functools.cache
+def authorities() -> ssl.SSLContext:
+    """Returns the authorities of the system, which take a while to load."""
+    return ssl.create_default_context()
 
 
 class Transport:
@@ -55,7 +62,7 @@ class Transport:
             headers["Authorization"] = f"Bearer {token}"
         direct = {"all://" + httpx.URL(a).netloc.decode(): None for a in listed if core.loopback(a)}  # no proxy
         self._http = httpx.Client(
-            verify=tls or ssl.create_default_context(), mounts=direct, follow_redirects=False,
+            verify=tls or authorities(), mounts=direct, follow_redirects=False,
             headers=httpx.Headers(headers, encoding="utf-8"),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=60),
         )
