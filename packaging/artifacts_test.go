@@ -2,14 +2,17 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +51,7 @@ func TestArtefacts(t *testing.T) {
 		}
 	}
 	t.Run("each file has a checksum", a.testChecksums)
+	t.Run("wheel", a.testWheel)
 	for _, p := range archives {
 		t.Run("archive for "+p.os+"/"+p.arch, func(t *testing.T) { a.testArchive(t, p) })
 		if p.os == "linux" {
@@ -100,6 +104,42 @@ func (a artefacts) testChecksums(t *testing.T) {
 	}
 	if got := string(a.read(t, "checksums.txt")); got != want.String() {
 		t.Errorf("checksums.txt has\n%s\nwant\n%s", got, want.String())
+	}
+}
+
+// testWheel tests that the record of the wheel has each file, and that the client knows its version.
+func (a artefacts) testWheel(t *testing.T) {
+	version := pythonVersion(a.version)
+	text := a.read(t, "sebbroker-"+version+"-py3-none-any.whl")
+	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		text, err := fs.ReadFile(z, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	info := "sebbroker-" + version + ".dist-info/"
+	var record strings.Builder
+	for _, f := range z.File {
+		if f.Name == info+"RECORD" {
+			continue
+		}
+		sum := sha256.Sum256([]byte(read(f.Name)))
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), f.UncompressedSize64)
+	}
+	if got := read(info + "RECORD"); got != record.String()+info+"RECORD,,\n" {
+		t.Errorf("RECORD has\n%s, want\n%s", got, record.String())
+	}
+	for name, want := range map[string]string{
+		"sebbroker/_core.py": "\nVERSION = \"" + version + "\"\n", info + "METADATA": "\nVersion: " + version + "\n", "sebbroker/_sync/client.py": "class Client(",
+	} {
+		if !strings.Contains(read(name), want) {
+			t.Errorf("%s does not contain %q", name, want)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command packaging makes a release: archives for Linux and macOS, deb packages, an image for
-// containers, lists of all modules with their licences (SBOM), and checksums. The same commit and
-// version give the same bytes. A module without an allowed licence is an error.
+// containers, a wheel of the Python client, lists of all modules with their licences (SBOM), and
+// checksums. The same commit and version give the same bytes. A module without an allowed licence is an error.
 //
 //	make release VERSION=0.1.0
 package main
@@ -92,6 +92,9 @@ func (r *release) run() (err error) {
 	}
 	if err := r.documents(); err != nil {
 		return fmt.Errorf("man page and completions: %w", err)
+	}
+	if err := r.wheel(); err != nil {
+		return fmt.Errorf("wheel: %w", err)
 	}
 	var images []image
 	for _, p := range r.platforms {
