@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -82,10 +83,10 @@ func s3Program(o *Options) (string, error) {
 
 func sebProgram(o *Options) string { return filepath.Join(o.Cache, "seb") }
 
-func startSebMemory(_ context.Context, p *Peer) error { return startSeb(p, "mem:", nil) }
+func startSebMemory(ctx context.Context, p *Peer) error { return startSeb(ctx, p, "mem:", nil) }
 
-func startSebDisk(_ context.Context, p *Peer) error {
-	return startSeb(p, filepath.Join(p.Dir, "bucket"), nil)
+func startSebDisk(ctx context.Context, p *Peer) error {
+	return startSeb(ctx, p, filepath.Join(p.Dir, "bucket"), nil)
 }
 
 // Credentials and bucket of the S3 server.
@@ -116,10 +117,10 @@ func startSebS3(ctx context.Context, p *Peer) error {
 		return err
 	}
 	bucket := "s3://" + s3Bucket + "/bench?endpoint=http://" + endpoint + "&region=us-east-1&path-style=true"
-	return startSeb(p, bucket, []string{"AWS_ACCESS_KEY_ID=" + s3Access, "AWS_SECRET_ACCESS_KEY=" + s3Secret})
+	return startSeb(ctx, p, bucket, []string{"AWS_ACCESS_KEY_ID=" + s3Access, "AWS_SECRET_ACCESS_KEY=" + s3Secret})
 }
 
-func startSeb(p *Peer, bucket string, env []string) error {
+func startSeb(ctx context.Context, p *Peer, bucket string, env []string) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
@@ -127,6 +128,12 @@ func startSeb(p *Peer, bucket string, env []string) error {
 	keyFile := filepath.Join(p.Dir, "key")
 	if err := os.WriteFile(keyFile, []byte(rand.Text()+"\n"), 0o600); err != nil {
 		return err
+	}
+	secrets := secretsKey(p)
+	if _, err := os.Stat(secrets); errors.Is(err, fs.ErrNotExist) {
+		if _, err := command(ctx, p.Dir, nil, sebProgram(p.o), "secrets", "init", secrets); err != nil {
+			return err
+		}
 	}
 	p.address = loopback(ports[0])
 	kafka := loopback(ports[1])
@@ -140,6 +147,7 @@ func startSeb(p *Peer, bucket string, env []string) error {
 	p.Targets = []Target{
 		{Driver: "seb", Address: "http://" + p.address, Options: map[string]string{"key-file": keyFile}},
 		{Driver: "kafka", Address: kafka, Options: map[string]string{"key-file": keyFile, "durability": durability}},
+		{Driver: "sqs", Address: "http://" + p.address},
 	}
 	p.follow = func() error {
 		ports, err := freePorts(1)
@@ -153,12 +161,15 @@ func startSeb(p *Peer, bucket string, env []string) error {
 	return p.run("seb", env, sebProgram(p.o), append(sebArgs(p, bucket, "data", ports[0]), append([]string{"--kafka-listen", kafka}, p.o.SebFlags...)...)...)
 }
 
+// secretsKey is the file with the key for pairs of the SQS API.
+func secretsKey(p *Peer) string { return filepath.Join(p.Dir, "secrets-key") }
+
 // sebArgs returns the flags of a broker. Memory limit and connections exceed the defaults for 1 MB
 // messages in flight and many publishers.
 func sebArgs(p *Peer, bucket, data string, port int) []string {
 	return []string{
 		"serve", "--bucket", bucket, "--data-dir", filepath.Join(p.Dir, data), "--http-port", strconv.Itoa(port),
-		"--http-api-key-file", filepath.Join(p.Dir, "key"), "--memory-limit", "1GiB", "--http-connections", "512",
+		"--http-api-key-file", filepath.Join(p.Dir, "key"), "--secrets-key-file", secretsKey(p), "--memory-limit", "1GiB", "--http-connections", "512",
 	}
 }
 

@@ -220,10 +220,16 @@ func (f *File) ratios(columns []figure, rate int) [][]string {
 // worse reports whether a ratio says that the first system is worse.
 func (c *figure) worse(ratio float64) bool { return c.more && ratio < 1 || !c.more && ratio > 1 }
 
-// goals are what Seb was to reach, for the Go client and for workers alone.
+// goals are what Seb was to reach, in each way in which it is used.
 func (f *File) goals() [][]string {
-	own := []string{systems[0].label, systems[1].label}
-	rows := [][]string{{"goal", own[0], "", own[1], ""}}
+	var own []string
+	rows := [][]string{{"goal"}}
+	for i := range systems {
+		if systems[i].peer == systems[0].peer {
+			own = append(own, systems[i].label)
+			rows[0] = append(rows[0], systems[i].label, "")
+		}
+	}
 	add := func(name string, c *figure, rate int, by string, text func(float64) string, met func(v float64) bool) {
 		row := []string{fmt.Sprintf("%s, batches of %d", name, c.batch)}
 		for _, label := range own {

@@ -15,12 +15,13 @@ import (
 type caller struct {
 	http   *http.Client
 	header http.Header
+	sign   func(req *http.Request, body []byte) error // nil: requests are not signed
 }
 
 func newCaller() *caller {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.DisableCompression = 0, senders+workers, true
-	return &caller{&http.Client{Transport: t}, http.Header{}}
+	return &caller{http: &http.Client{Transport: t}, header: http.Header{}}
 }
 
 // call sends a request and decodes the answer.
@@ -36,6 +37,11 @@ func (c *caller) call(ctx context.Context, method, url string, header map[string
 	req.Header = c.header.Clone()
 	for k, v := range header {
 		req.Header.Set(k, v)
+	}
+	if c.sign != nil {
+		if err := c.sign(req, body); err != nil {
+			return err
+		}
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

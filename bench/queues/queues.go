@@ -73,7 +73,7 @@ type system struct {
 	open   func(ctx context.Context, c *Config) (Client, error)
 }
 
-// systems are in the order of the tables. The others are compared with the first.
+// systems are in the order of the tables, those of Seb before all others. The others are compared with the first.
 var systems = []system{
 	{
 		label: "Seb", peer: "seb-fsync", durable: "flushed", settled: "flushed, not counted", flushes: true, open: openSeb(false),
@@ -82,6 +82,10 @@ var systems = []system{
 	{
 		label: "Seb, each worker alone", peer: "seb-fsync", durable: "flushed", settled: "flushed", flushes: true, open: openSeb(true),
 		note: "the same, but each of 16 workers leases and settles its own batch over HTTP",
+	},
+	{
+		label: "Seb over SQS", peer: "seb-fsync", durable: "flushed", settled: "flushed", flushes: true, open: openSebSQS,
+		note: "the same over the SQS API in JSON, as ElasticMQ; requests are signed and verified",
 	},
 	{
 		label: "River", peer: "postgres-fsync", durable: "flushed", settled: "flushed", flushes: true, open: openRiver,
