@@ -19,7 +19,7 @@ import (
 var (
 	lasts = flag.Duration("time", 8*time.Second, "duration of the load of TestKilledBroker")
 	every = flag.Duration("every", 2*time.Second, "mean time between two kills")
-	boto3 = flag.Bool("boto3", false, "a worker uses boto3, which is installed")
+	boto3 = flag.Bool("boto3", false, "further workers use boto3, which is installed")
 	onS3  = flag.Bool("s3", false, "the bucket is on the S3 server of the tests")
 )
 
@@ -37,9 +37,9 @@ const (
 )
 
 // TestKilledBroker kills a broker again and again beside producers and workers, some of which never
-// settle: those of HTTP, of package client, of `seb queue work`, which is killed too, and with -boto3 one of SQS. Then each message that was acknowledged is done by the word of a worker, or one dead letter; no
-// settlement that was answered is undone; a stored lease excludes others; and the messages of a key keep
-// their order.
+// settle: those of HTTP, of package client, of `seb queue work`, which is killed too, and with -boto3 of SQS.
+// Then each message that was acknowledged is done by the word of a worker, or one dead letter; no settlement that
+// was answered is undone; a stored lease excludes others; and the messages of a key keep their order.
 func TestKilledBroker(t *testing.T) {
 	l := newLedger(t)
 	b := newBroker(t)
@@ -62,7 +62,10 @@ func TestKilledBroker(t *testing.T) {
 	workers.Go(func() { l.goWork(working, b, "ordered") })
 	workers.Go(func() { l.programWork(working, b, "jobs") })
 	if *boto3 {
-		workers.Go(func() { l.boto3Work(working, b, "jobs") })
+		for i := range 3 {
+			workers.Go(func() { l.boto3Work(working, b, "jobs", fmt.Sprint("jobs-", i)) })
+		}
+		workers.Go(func() { l.boto3Work(working, b, "ordered", "ordered") })
 	}
 	for end := time.Now().Add(*lasts); time.Now().Before(end); {
 		time.Sleep(rand.N(2 * *every))

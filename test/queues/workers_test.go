@@ -135,17 +135,18 @@ func (l *ledger) programWork(ctx context.Context, b *broker, queue string) {
 // report is what a program tells of its message.
 type report struct {
 	Value      []byte
+	Key        *string
 	Deliveries int
 }
 
-// boto3Work runs a worker in Python, over SQS, until ctx ends.
-func (l *ledger) boto3Work(ctx context.Context, b *broker, queue string) {
+// boto3Work runs a worker in Python, over SQS, until ctx ends. Its name is that of its token.
+func (l *ledger) boto3Work(ctx context.Context, b *broker, queue, name string) {
 	python, packages := must.Get2(interop.Boto3(ctx))(l.t)
 	c := must.Get(client.New(b.url, client.Options{APIKey: key}))(l.t)
 	defer c.Close()
 	all := []string{"*"}
-	must.Get(c.CreateToken(ctx, client.TokenSpec{ID: "boto3", Scopes: client.Scopes{Read: all, Write: all, Groups: all}}))(l.t)
-	pair := must.Get(c.SigningPair(ctx, "boto3"))(l.t)
+	must.Get(c.CreateToken(ctx, client.TokenSpec{ID: name, Scopes: client.Scopes{Read: all, Write: all, Groups: all}}))(l.t)
+	pair := must.Get(c.SigningPair(ctx, name))(l.t)
 	at := must.Get(net.Listen("tcp", "127.0.0.1:0"))(l.t)
 	defer at.Close()
 	go func() {
@@ -172,7 +173,7 @@ func (l *ledger) reply(c net.Conn, queue string, n *int) {
 	if json.NewDecoder(c).Decode(&r) != nil {
 		return
 	}
-	j, v := l.judged(queue, r.Value, nil, r.Deliveries, l.calm.Load())
+	j, v := l.judged(queue, r.Value, r.Key, r.Deliveries, l.calm.Load())
 	if v.Do == "dead" {
 		v.Do = "retry"
 	}

@@ -16,7 +16,10 @@ host, port = os.environ["QUEUES_TEST_REPORT_TO"].split(":")
 
 def ask(message):
     with socket.create_connection((host, int(port))) as s:
-        said = {"Value": base64.b64encode(message["Body"].encode()).decode(), "Deliveries": int(message["Attributes"]["ApproximateReceiveCount"])}
+        attributes = message["Attributes"]
+        said = {"Value": base64.b64encode(message["Body"].encode()).decode(), "Deliveries": int(attributes["ApproximateReceiveCount"])}
+        if "MessageGroupId" in attributes:
+            said["Key"] = attributes["MessageGroupId"]
         s.sendall(json.dumps(said).encode())
         s.shutdown(socket.SHUT_WR)
         return s.recv(8).decode()
