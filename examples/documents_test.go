@@ -67,6 +67,7 @@ var prints = map[string][]string{
 	"README.md sh":              {"1 record (5 bytes) stored in demo", `"value":"hello"`, "signed up", "no-project"},
 	"docs/guide/http.md sh":     {`"4711"`, `"value":"paid"`, `"next_offset":2`, `"group":"billing"`},
 	"docs/guide/queues.md sh":   {"mails.dead", "message 0-0: {\"to\":\"ada\"}\n", `"deliveries":1`, `"value":"{\"to\":\"bob\"}"`, `{"messages":[{}]}`, `{"id":"0-3"}`, "0 messages would be moved", "queue mails is empty: 4 messages ended"},
+	"docs/guide/sqs.md sh":      {"token mailer"},
 	"docs/guide/jobs.md sh":     {"mail to ada, delivery 1", "mail to mallory, delivery 2", "no such mailbox: mallory", "mail to mallory, delivery 1"},
 	"docs/guide/jobs.md python": {"mail to ada", "mail to grace"},
 	"docs/guide/jobs.md js":     {"mail to ada", "mail to grace"},

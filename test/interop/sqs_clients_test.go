@@ -25,6 +25,9 @@ const sqsNumbers = 300
 //go:embed testdata/sqs/java/pom.xml
 var sqsPom []byte
 
+//go:embed testdata/sqs/spring/pom.xml
+var springPom []byte
+
 // sqsClient is a program of testdata/sqs.
 type sqsClient struct {
 	name    string
@@ -45,6 +48,13 @@ func python3(name string, args []string, packages ...string) func(ctx context.Co
 	}
 }
 
+// celery is Python with Celery.
+var celery = python3("celery-5.5.3", nil, "celery==5.5.3",
+	"kombu==5.5.4", "vine==5.1.0", "amqp==5.4.2", "billiard==4.3.2", "click==8.5.1", "click-didyoumean==0.3.1", "click-plugins==1.1.1.2",
+	"click-repl==0.4.1", "prompt_toolkit==3.0.53", "wcwidth==0.9.4", "tzdata==2026.6", "pycurl==7.49.0", "boto3==1.44.8", "botocore==1.44.8",
+	"jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.19.3", "six==1.17.0", "typing_extensions==4.16.0", "urllib3==2.8.0",
+	"packaging==26.0")
+
 // nodeSQS is a program with the SDK for JavaScript.
 func nodeSQS(ctx context.Context) (command, env []string, err error) {
 	node, err := needs("node", "@aws-sdk/client-sqs runs in")
@@ -64,6 +74,11 @@ func nodeSQS(ctx context.Context) (command, env []string, err error) {
 func javaSQS(ctx context.Context) (command, env []string, err error) {
 	path, err := fetch(ctx, "sqs-java", "2.35.0", sqsPom)
 	return append(append([]string{"java"}, JavaFlags(path)...), "testdata/sqs/java/Sqs.java"), nil, err
+}
+
+func springSQS(ctx context.Context) (command, env []string, err error) {
+	path, err := fetch(ctx, "sqs-spring", "3.4.1", springPom)
+	return append(append([]string{"java"}, JavaFlags(path)...), "testdata/sqs/spring/Jobs.java"), nil, err
 }
 
 func goSQS(ctx context.Context) (command, env []string, err error) {
@@ -89,11 +104,11 @@ var sqsClients = []sqsClient{
 	{name: "sqs-consumer", install: nodeSQS, more: []string{"CONSUMER=1"}},
 	{name: "aws-sdk-go-v2", install: goSQS},
 	{name: "AWS SDK for Java 2", install: javaSQS},
-	{name: "Celery", worker: []string{"worker"}, install: python3("celery-5.5.3", []string{"testdata/sqs/python/celeryapp.py"}, "celery==5.5.3",
-		"kombu==5.5.4", "vine==5.1.0", "amqp==5.4.2", "billiard==4.3.2", "click==8.5.1", "click-didyoumean==0.3.1", "click-plugins==1.1.1.2",
-		"click-repl==0.4.1", "prompt_toolkit==3.0.53", "wcwidth==0.9.4", "tzdata==2026.6", "pycurl==7.49.0", "boto3==1.44.8", "botocore==1.44.8",
-		"jmespath==1.1.0", "python-dateutil==2.9.0.post0", "s3transfer==0.19.3", "six==1.17.0", "typing_extensions==4.16.0", "urllib3==2.8.0",
-		"packaging==26.0")},
+	{name: "Spring Cloud AWS", install: springSQS},
+	{name: "Celery", worker: []string{"worker"}, install: func(ctx context.Context) (command, env []string, err error) {
+		command, env, err = celery(ctx)
+		return append(command, "testdata/sqs/python/celeryapp.py"), env, err
+	}},
 }
 
 // TestSQSClients runs programs of clients of SQS beside a broker that is killed twice, and beside two brokers
