@@ -35,7 +35,7 @@ class Conformance:
         try:
             out["result"] = await getattr(self, request["call"])(**request.get("args") or {})
         except SebError as e:
-            out["error"] = {"outcome": e.outcome, "code": e.code, "status": e.status, "detail": str(e)}
+            out["error"] = {"outcome": e.outcome, "code": e.code, "status": e.status, "detail": e.detail or str(e)}
             if e.results:
                 out["error"]["results"] = list(e.results)
         except webhook.WebhookError as e:

@@ -24,6 +24,8 @@ type call struct {
 	many bool
 	// worker: the call repeats what may succeed for as long as it takes.
 	worker bool
+	// input: the call meets no fault.
+	input bool
 	// varies: how often records or messages are given depends on time, if the broker is killed.
 	varies bool
 	// prepare makes what the call needs.
@@ -46,7 +48,9 @@ func (c *call) matches(r *http.Request) bool {
 }
 
 // calls are the rows of the matrix.
-var calls = []*call{
+var calls = slices.Concat(recordCalls, triggerCalls, queueCalls)
+
+var recordCalls = []*call{
 	{
 		name: "produce", do: "produce", hits: "POST /records", bounded: true, prepare: oldRecord,
 		args: func(c *cell) args {
@@ -290,5 +294,3 @@ func (c *cell) same(result json.RawMessage, want string) error {
 	}
 	return nil
 }
-
-func init() { calls = slices.Concat(calls, triggerCalls, queueCalls) }

@@ -58,7 +58,7 @@ func fired(c *cell) error {
 		if err := c.site().get("/firings?trigger="+c.name, &got); err != nil {
 			return err
 		}
-		if len(got.Firings) != 1 || got.Firings[0].RecordedAt.IsZero() {
+		if len(got.Firings) != 1 || got.Firings[0].State != "delivered" {
 			return fmt.Errorf("firings %+v", got.Firings)
 		}
 		return nil

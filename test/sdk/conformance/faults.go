@@ -16,8 +16,8 @@ type fault struct {
 	act   func(c *cell, x *exchange)
 	// lasts: the call gets no other answer, so its client has little time for retries.
 	lasts bool
-	// loses: the broker may have carried out the request, but the client does not get the answer.
-	loses bool
+	// races: which of two requests the broker carries out first depends on time.
+	races bool
 	// temporary: a worker waits until it is over.
 	temporary bool
 	// brokers is the number of brokers, if not one.
@@ -40,9 +40,9 @@ var faults = []*fault{
 	{name: "none", times: 1, act: func(_ *cell, x *exchange) { x.pass() }},
 	{name: "slow answer", times: 1, act: func(_ *cell, x *exchange) { time.Sleep(waitLong); x.pass() }},
 	{name: "killed before", times: 1, temporary: true, act: func(c *cell, x *exchange) { c.kill(x, false) }},
-	{name: "killed after", times: 1, loses: true, temporary: true, act: func(c *cell, x *exchange) { c.kill(x, true) }},
+	{name: "killed after", times: 1, temporary: true, act: func(c *cell, x *exchange) { c.kill(x, true) }},
 	{name: "takeover before", times: 1, brokers: 2, temporary: true, act: func(c *cell, x *exchange) { c.kill(x, false) }},
-	{name: "takeover after", times: 1, brokers: 2, loses: true, temporary: true, act: func(c *cell, x *exchange) { c.kill(x, true) }},
+	{name: "takeover after", times: 1, brokers: 2, temporary: true, act: func(c *cell, x *exchange) { c.kill(x, true) }},
 	{name: "silent, two addresses", times: 1, temporary: true, only: func(c *call) bool { return c.bounded }, address: twoAddresses, act: silent},
 	{name: "connection refused, then back", times: 1, temporary: true, act: func(c *cell, x *exchange) { c.refuseFor(x) }},
 	{name: "connection refused", lasts: true, temporary: true, address: func(c *cell, open args) {
@@ -50,22 +50,22 @@ var faults = []*fault{
 		open["addresses"] = []string{c.proxies[0].url()}
 	}},
 	{name: "reset before", times: 1, temporary: true, act: func(_ *cell, x *exchange) { x.cut() }},
-	{name: "reset after", times: 1, loses: true, temporary: true, act: after(func(x *exchange, _ reply) { x.cut() })},
-	{name: "reset, stored later", times: 1, loses: true, temporary: true, act: func(_ *cell, x *exchange) { x.later(waitShort) }},
-	{name: "answer cut in its head", times: 1, loses: true, temporary: true, act: after(func(x *exchange, _ reply) { x.cutHead() })},
-	{name: "answer cut in its body", times: 1, loses: true, temporary: true, act: after(func(x *exchange, a reply) { x.cutBody(a) })},
+	{name: "reset after", times: 1, temporary: true, act: after(func(x *exchange, _ reply) { x.cut() })},
+	{name: "reset, stored later", times: 1, races: true, temporary: true, act: func(_ *cell, x *exchange) { x.later(waitShort) }},
+	{name: "answer cut in its head", times: 1, temporary: true, act: after(func(x *exchange, _ reply) { x.cutHead() })},
+	{name: "answer cut in its body", times: 1, temporary: true, act: after(func(x *exchange, a reply) { x.cutBody(a) })},
 	{name: "429 Retry-After", times: 1, temporary: true, act: refused(api.OverBudget, "1")},
 	{name: "429 of a proxy", times: 1, temporary: true, act: func(_ *cell, x *exchange) { x.answer(429, textHTML, "slow down\n") }},
 	{name: "503 Retry-After", times: 1, temporary: true, act: refused(api.StoreUnavailable, "1")},
 	{name: "503 without Retry-After", times: 1, temporary: true, act: refused(api.StoreUnavailable, "")},
 	{name: "503 without code", times: 1, temporary: true, act: func(_ *cell, x *exchange) { x.answer(503, "text/plain", "no backend\n") }},
-	{name: "503 without code, stored", times: 1, loses: true, temporary: true, act: after(func(x *exchange, _ reply) { x.answer(503, "text/plain", "no backend\n") })},
-	{name: "504 outcome_unknown", times: 1, loses: true, temporary: true, act: after(func(x *exchange, _ reply) { x.problem(api.OutcomeUnknown, "") })},
+	{name: "503 without code, stored", times: 1, temporary: true, act: after(func(x *exchange, _ reply) { x.answer(503, "text/plain", "no backend\n") })},
+	{name: "504 outcome_unknown", times: 1, temporary: true, act: after(func(x *exchange, _ reply) { x.problem(api.OutcomeUnknown, "") })},
 	{name: "500 internal", times: 1, temporary: true, act: refused(api.Internal, "")},
 	{name: "clock_wrong", lasts: true, temporary: true, act: refused(api.ClockWrong, "1")},
 	{name: "503 each time", lasts: true, temporary: true, act: refused(api.ShuttingDown, "1")},
 	{name: "HTML 200", times: 1, act: func(_ *cell, x *exchange) { x.answer(200, textHTML, htmlPage) }},
-	{name: "HTML 200, stored", times: 1, loses: true, act: after(func(x *exchange, _ reply) { x.answer(200, textHTML, htmlPage) })},
+	{name: "HTML 200, stored", times: 1, act: after(func(x *exchange, _ reply) { x.answer(200, textHTML, htmlPage) })},
 	{name: "JSON 200 of another server", times: 1, act: func(_ *cell, x *exchange) { x.answer(200, api.JSON, `{"status":"ok"}`) }},
 	{name: "HTML 502", times: 1, temporary: true, act: func(_ *cell, x *exchange) { x.answer(502, textHTML, htmlPage) }},
 	{name: "HTML 403", lasts: true, act: func(_ *cell, x *exchange) { x.answer(403, textHTML, htmlPage) }},

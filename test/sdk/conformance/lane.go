@@ -99,7 +99,7 @@ func (c *cell) fail(err error) {
 }
 
 // varies: the messages of a lost answer come again when their leases are over.
-func (c *cell) varies() bool { return c.call.varies && (c.fault.loses || c.fault.brokers > 1) }
+func (c *cell) varies() bool { return c.call.varies && c.fault.temporary }
 
 // log is the file in which a worker writes what its function gets.
 func (c *cell) log() string { return filepath.Join(c.dir, c.name+".log") }
@@ -119,11 +119,13 @@ func (c *cell) given() map[string]int {
 type outcome struct {
 	class string // such as "ok" or "rejected: unknown_topic"
 	whole string // what must be the same for all languages
-	err   error  // the answer is wrong
+	says  string // the text of an error
+	took  time.Duration
+	err   error // the answer is wrong
 }
 
 // run carries out the cell.
-func (c *cell) run(ctx context.Context) outcome {
+func (c *cell) run(ctx context.Context) (o outcome) {
 	if err := c.start(max(1, c.fault.brokers)); err != nil {
 		return outcome{class: "not run", err: err}
 	}
@@ -139,6 +141,7 @@ func (c *cell) run(ctx context.Context) outcome {
 	begin := time.Now()
 	a, err := c.peer.call(ctx, c.call.do, c.call.args(c))
 	took := time.Since(begin)
+	defer func() { o.took = took }()
 	c.repair.Wait()
 	for _, p := range []*proxy{c.proxies[0], c.proxies[1], c.trusted, c.untrusted} {
 		p.late.Wait()
@@ -148,7 +151,7 @@ func (c *cell) run(ctx context.Context) outcome {
 	if err != nil {
 		return outcome{class: "no answer", err: err}
 	}
-	o := c.outcome(&a)
+	o = c.outcome(&a)
 	c.check(&a)
 	if took > time.Minute {
 		c.fail(fmt.Errorf("the call took %v", took.Round(time.Second)))
@@ -231,10 +234,13 @@ func (c *cell) outcome(a *answer) (o outcome) {
 		o.class += ", repeated"
 	}
 	o.whole = o.class
+	if a.Error != nil {
+		o.says = a.Error.Detail
+	}
 	switch {
-	case a.Error != nil && a.Error.Code != "":
+	case a.Error != nil && a.Error.Code != "" && a.Error.Status != 0: // the words of the broker
 		o.whole += "\n" + masked(quoted(a.Error.Detail))
-	case a.Error == nil && !c.varies():
+	case a.Error == nil && !c.varies() && !c.fault.races:
 		o.whole += "\n" + masked(a.Result)
 	}
 	return o
@@ -254,7 +260,7 @@ func (c *cell) check(a *answer) {
 		c.fail(c.call.right(c, a.Result))
 	}
 	if c.call.stored == nil {
-		if a.Error != nil && a.Error.Outcome != "none" && c.call.hits[:3] == http.MethodGet {
+		if a.Error != nil && a.Error.Outcome != "none" && c.call.hits[:3] == http.MethodGet && !c.call.input {
 			c.fail(fmt.Errorf("outcome %q of a read", a.Error.Outcome))
 		}
 		return

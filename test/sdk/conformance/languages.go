@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -12,33 +10,29 @@ import (
 
 // language has a conformance command.
 type language struct {
-	name string // in the report
+	name  string // in the report
+	needs string // a program that the tests do not install; "": none
 	// start returns the command and its environment, after it has built or installed what it needs. dir is an
 	// empty folder for that.
 	start func(ctx context.Context, root, dir string) (command, env []string, err error)
 }
 
-// errMissing: the repository has no such SDK.
-var errMissing = errors.New("the repository has no SDK of this language")
-
 var languages = []language{
-	{"Go", func(_ context.Context, _, dir string) (command, env []string, err error) {
+	{"Go", "", func(_ context.Context, _, dir string) (command, env []string, err error) {
 		path, err := testenv.BuildPackage(dir, "github.com/sebbroker/seb/test/cmd/sdk/goclient")
 		return []string{path}, nil, err
 	}},
-	{"Python", func(_ context.Context, root, _ string) (command, env []string, err error) {
-		file := filepath.Join(root, "sdk", "python", "conformance.py")
-		if _, err := os.Stat(file); err != nil {
-			return nil, nil, errMissing
-		}
-		python, err := exec.LookPath("python3")
-		return []string{python, file}, []string{"PYTHONPATH=" + filepath.Join(root, "sdk", "python", "src")}, err
-	}},
-	{"JavaScript", func(_ context.Context, root, _ string) (command, env []string, err error) {
-		if _, err := os.Stat(filepath.Join(root, "sdk", "js", "conformance.ts")); err != nil {
-			return nil, nil, errMissing
-		}
+	{"Python", "python3", python()},
+	{"Python, sync", "python3", python("--sync")},
+	{"JavaScript", "node", func(_ context.Context, root, _ string) (command, env []string, err error) {
 		node, err := exec.LookPath("node")
-		return []string{node, filepath.Join(root, "sdk", "js", "dist", "conformance.js")}, nil, err
+		return []string{node, filepath.Join(root, "sdk/js/conformance.js")}, nil, err
 	}},
+}
+
+func python(args ...string) func(context.Context, string, string) ([]string, []string, error) {
+	return func(ctx context.Context, root, _ string) (command, env []string, err error) {
+		python, path, err := testenv.PythonClient(ctx)
+		return append([]string{python, filepath.Join(root, "sdk/python/conformance.py")}, args...), []string{"PYTHONPATH=" + path, "PYTHONDONTWRITEBYTECODE=1"}, err
+	}
 }

@@ -4,7 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
+	"time"
 )
 
 // differences lists the cells in which languages may differ, with reasons.
@@ -33,7 +35,7 @@ func (t table) judge(languages []string) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("%s: %s: %v", name, o.class, o.err))
 			}
 			if o.whole != model.whole && !accepted(languages[l], r.call, r.fault) {
-				wrong = append(wrong, fmt.Sprintf("%s differs from %s:\n%s\nwant\n%s", name, languages[0], o.whole, model.whole))
+				wrong = append(wrong, fmt.Sprintf("%s differs from %s: %s; %.300q, %.300q", name, languages[0], different(o.whole, model.whole), o.says, model.says))
 			}
 		}
 	}
@@ -59,6 +61,22 @@ func accepted(language, call, fault string) bool {
 	}
 	return false
 }
+
+// slow returns the calls that took longest.
+func (t table) slow(languages []string) (list []string) {
+	for i := range t {
+		for l := range t[i].outcomes {
+			if took := t[i].outcomes[l].took; took > slowTime {
+				list = append(list, fmt.Sprintf("%5.1f s  %s: %s / %s", took.Seconds(), languages[l], t[i].call, t[i].fault))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// slowTime is the time from which a call is listed as slow.
+const slowTime = 5 * time.Second
 
 // markdown returns the table. Faults of a call with the same outcomes share a row.
 func (t table) markdown(languages []string) string {

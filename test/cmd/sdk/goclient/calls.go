@@ -90,7 +90,7 @@ func call[A any](f func(ctx context.Context, c *client.Client, in *A) (any, erro
 }
 
 func messages[M any](list []M, err error) (any, error) {
-	return map[string][]M{"messages": slices.Concat([]M{}, list)}, err
+	return map[string][]M{"messages": append([]M{}, list...)}, err
 }
 
 func produce(ctx context.Context, c *client.Client, in *struct {
@@ -155,9 +155,14 @@ func (o *offset) UnmarshalJSON(text []byte) error {
 
 // taken is a record of a call that has read partitions.
 type taken struct {
-	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
-	Value     string `json:"value"`
+	Partition int32   `json:"partition"`
+	Offset    int64   `json:"offset"`
+	Value     *string `json:"value"` // null is null; the values that the driver streams are text
+}
+
+func takenOf(partition int32, r *record.Record) taken {
+	value, _ := api.TextOrBase64(r.Value)
+	return taken{partition, r.Offset, value}
 }
 
 func read(ctx context.Context, c *client.Client, in *struct {
@@ -206,7 +211,7 @@ func consume(ctx context.Context, c *client.Client, in *struct {
 		if err != nil {
 			return nil, errors.Join(err, k.Close(ctx))
 		}
-		list = append(list, taken{m.Partition, m.Offset, string(m.Value)})
+		list = append(list, takenOf(m.Partition, m.Record))
 		k.Done()
 	}
 	return map[string]any{"records": list}, k.Close(ctx)
@@ -248,7 +253,7 @@ func stream(ctx context.Context, c *client.Client, in *struct {
 					failed = err
 				}
 				if err == nil && len(list) < in.Max {
-					list = append(list, taken{p, r.Offset, string(r.Value)})
+					list = append(list, takenOf(p, r))
 				}
 				full := len(list) >= in.Max
 				mu.Unlock()
