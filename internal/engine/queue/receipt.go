@@ -17,6 +17,8 @@ var (
 	ErrReceipt = errors.New("unknown receipt")
 	// ErrStale: the message was settled with the receipt, or is with another worker.
 	ErrStale = errors.New("stale receipt: the message was settled, or leased again")
+	// ErrDone: the message is done. It is an ErrStale.
+	ErrDone = fmt.Errorf("%w: it is done", ErrStale)
 	// ErrNoDeadLetter: the queue has no dead-letter queue.
 	ErrNoDeadLetter = errors.New("the queue has no dead-letter queue")
 	// ErrUnread: the key of the message must be read first (Know).

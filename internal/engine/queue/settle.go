@@ -226,7 +226,7 @@ type Verdict struct {
 }
 
 // Settle applies the verdict of a worker. q is the committed state of the message's partition. It returns
-// the change that must be stored before the answer; nil: at once. Errors: ErrStale, ErrNoDeadLetter, v.Full.
+// the change that must be stored before the answer; nil: at once. Errors: ErrStale, ErrDone, ErrNoDeadLetter, v.Full.
 func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queue) (*Change, error) {
 	c.Tick(now)
 	if int(r.Partition) >= len(c.parts) {
@@ -238,6 +238,9 @@ func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queu
 			return nil, ErrUnread
 		}
 		if m = c.recall(now, r, q); m == nil {
+			if q.Of(r.Offset).State == state.QueueDone {
+				return nil, ErrDone
+			}
 			return nil, ErrStale
 		}
 	}

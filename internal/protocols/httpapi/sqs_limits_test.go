@@ -388,6 +388,25 @@ func TestSQSRefusesSignatures(t *testing.T) {
 	c.both("ListQueues", `{"MaxResults":5}`, func(name string, a *answered, _ bool) { check.Equalf(t, a.status, 200, "%s: %s", name, a) })
 }
 
+// TestSQSDeletesTwice: a client that repeats a deletion gets the same answer, also of a FIFO queue. There a receipt is
+// not valid after the message was given again.
+func TestSQSDeletesTwice(t *testing.T) {
+	s := start(t)
+	c := newSQS(s, "mailer")
+	c.call("CreateQueue", `{"QueueName":"q"}`)
+	c.call("CreateQueue", `{"QueueName":"q.fifo","Attributes":{"FifoQueue":"true"}}`)
+	for queue, more := range map[string]string{"q": "", "q.fifo": `,"MessageGroupId":"g","MessageDeduplicationId":"1"`} {
+		given := `{"QueueUrl":"Q/` + queue + `","ReceiptHandle":"` + c.receipt(queue, more) + `"}`
+		for range 2 {
+			check.Equalf(t, c.call("DeleteMessage", given).status, 200, "%s", queue)
+		}
+	}
+	first := c.receipt("q.fifo", `,"MessageGroupId":"g","MessageDeduplicationId":"2"`)
+	c.call("ChangeMessageVisibility", `{"QueueUrl":"Q/q.fifo","ReceiptHandle":"`+first+`","VisibilityTimeout":0}`)
+	must.Equal(t, len(c.call("ReceiveMessage", `{"QueueUrl":"Q/q.fifo","WaitTimeSeconds":5}`).body) > 50, true)
+	check.Equal(t, sqsFaultOf(t, c.call("DeleteMessage", `{"QueueUrl":"Q/q.fifo","ReceiptHandle":"`+first+`"}`), false), badValue)
+}
+
 // TestSQSTargetIsSigned: the URL of a presigned POST cannot be used for another action.
 func TestSQSTargetIsSigned(t *testing.T) {
 	s := start(t)

@@ -187,7 +187,7 @@ func (c *Call) deleted(fifo bool, handle string, err error) error {
 	switch {
 	case errors.Is(err, queue.ErrReceipt):
 		return newError(404, "ReceiptHandleIsInvalid", `The input receipt handle "%.200s" is not a valid receipt handle.`, handle)
-	case errors.Is(err, queue.ErrStale) && fifo:
+	case errors.Is(err, queue.ErrStale) && !errors.Is(err, queue.ErrDone) && fifo:
 		return errParameter("ReceiptHandle", handle, "The receipt handle has expired.")
 	case errors.Is(err, queue.ErrStale): // deleted, or with another worker
 		return nil
