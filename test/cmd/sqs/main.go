@@ -12,6 +12,7 @@ import (
 	"context"
 	_ "embed"
 	"flag"
+	"fmt"
 
 	"github.com/sebbroker/seb/test/campaign"
 )
@@ -23,6 +24,8 @@ func main() {
 	repository := flag.String("localstack", "https://github.com/localstack/localstack", "git `repository` of LocalStack")
 	judges := flag.String("judges", "", "`URL` of another server that LocalStack's tests judge, without the clients")
 	only := flag.String("only", "", "run only the cases of LocalStack's tests with this `expression` of pytest -k, without the clients")
+	calls := flag.Int("moto-calls", 2000, "`number` of random calls to moto and to Seb; 0: none")
+	seed := flag.Int64("moto-seed", 1, "seed of the calls")
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
 		args := []string{"-args", "-localstack=" + *repository, "-localstack-judges=" + *judges, "-localstack-only=" + *only}
 		steps := []campaign.Step{campaign.Test("test/interop", "^TestLocalStack$", args...)}
@@ -30,6 +33,9 @@ func main() {
 			clients := campaign.Test("test/interop", "^(TestSQS|TestBoto3$)")
 			clients.Env = []string{"SEB_INTEROP=1"}
 			steps = append(steps, clients)
+			if *calls > 0 {
+				steps = append(steps, campaign.Test("test/interop", "^TestMoto$", "-args", fmt.Sprint("-moto-calls=", *calls), fmt.Sprint("-moto-seed=", *seed)))
+			}
 		}
 		return steps, nil
 	})
