@@ -316,18 +316,11 @@ func (a *API) postRewrap(w http.ResponseWriter, r *http.Request, by *caller) err
 
 // postTokenAWS answers with the pair with which a token signs requests of the SQS API.
 func (a *API) postTokenAWS(w http.ResponseWriter, r *http.Request, by *caller) error {
-	id := r.PathValue(VariableID)
-	if err := by.ofCluster(access.Alter, id); err != nil {
+	id, ctx, cancel, err := a.changingToken(r, by)
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(by.acting(r.Context(), nil), a.o.AckTimeout)
 	defer cancel()
-	if id != by.Name() || by.Root() {
-		var err error
-		if ctx, err = by.changing(ctx, access.Alter, access.Cluster, access.ClusterName); err != nil {
-			return err
-		}
-	}
 	pair, err := a.o.Auth.SigningPair(ctx, by.Identity, id)
 	if err != nil {
 		return err

@@ -168,24 +168,35 @@ func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) erro
 	return a.writeState(w, http.StatusCreated, out)
 }
 
+// changingToken prepares a change of the secrets of the token of a path, which needs no right for a client's own
+// one. The caller calls cancel.
+func (a *API) changingToken(r *http.Request, by *caller) (id string, ctx context.Context, cancel func(), err error) {
+	id = r.PathValue(VariableID)
+	if err := by.ofCluster(access.Alter, id); err != nil {
+		return "", nil, nil, err
+	}
+	ctx = by.acting(r.Context(), nil)
+	if id != by.Name() || by.Root() {
+		if ctx, err = by.changing(ctx, access.Alter, access.Cluster, access.ClusterName); err != nil {
+			return "", nil, nil, err
+		}
+	}
+	ctx, cancel = context.WithTimeout(ctx, a.o.AckTimeout)
+	return id, ctx, cancel, nil
+}
+
 // postTokenRotate replaces a token. Both are valid for the time of overlap.
 func (a *API) postTokenRotate(w http.ResponseWriter, r *http.Request, by *caller) error {
-	id, q := r.PathValue(VariableID), httpconn.ParseParams(r.URL.RawQuery)
+	q := httpconn.ParseParams(r.URL.RawQuery)
 	overlap := q.Duration(httpconn.ParamOverlap, auth.DefaultOverlap, overlapMax)
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if err := by.ofCluster(access.Alter, id); err != nil {
+	id, ctx, cancel, err := a.changingToken(r, by)
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(by.acting(r.Context(), nil), a.o.AckTimeout)
 	defer cancel()
-	if id != by.Name() || by.Root() {
-		var err error
-		if ctx, err = by.changing(ctx, access.Alter, access.Cluster, access.ClusterName); err != nil {
-			return err
-		}
-	}
 	p, token, err := a.o.Auth.RotateToken(ctx, by.Identity, id, overlap)
 	if err != nil {
 		return err

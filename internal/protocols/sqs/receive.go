@@ -177,13 +177,19 @@ func (s *Server) letter(c *Call, m *queue.Leased) (id string, deliveries uint64)
 	return id, deliveries
 }
 
-// settle settles the messages of entries, and returns the error of each.
-func (s *Server) settle(ctx context.Context, c *Call, list []queue.Settlement) ([]error, error) {
-	return s.o.Queues.Settle(ctx, c.queue, c.Client.Name(), list)
+// settling is an action on messages that a worker has: on one, or on those of a batch.
+type settling struct {
+	of     func(e *entry) (queue.Settlement, error)        // without the receipt
+	result func(fifo bool, handle string, err error) error // the error of AWS
 }
 
+var (
+	deleting = &settling{func(*entry) (queue.Settlement, error) { return queue.Settlement{Do: queue.Finish}, nil }, deleted}
+	changing = &settling{visible, changed}
+)
+
 // deleted translates the result of a deletion.
-func (c *Call) deleted(fifo bool, handle string, err error) error {
+func deleted(fifo bool, handle string, err error) error {
 	switch {
 	case errors.Is(err, queue.ErrReceipt):
 		return newError(404, "ReceiptHandleIsInvalid", `The input receipt handle "%.200s" is not a valid receipt handle.`, handle)
@@ -195,68 +201,11 @@ func (c *Call) deleted(fifo bool, handle string, err error) error {
 	return err
 }
 
-func (s *Server) deleteMessage(ctx context.Context, c *Call) (*Answer, error) {
-	x, err := s.worker(c)
-	if err != nil {
-		return nil, err
-	}
-	if c.in.ReceiptHandle == nil {
-		return nil, errMissing("ReceiptHandle")
-	}
-	handle := *c.in.ReceiptHandle
-	errs, err := s.settle(ctx, c, []queue.Settlement{{Receipt: handle, Do: queue.Finish}})
-	if err == nil {
-		err = c.deleted(x.isFIFO(c.queue), handle, errs[0])
-	}
-	return c.empty(), err
-}
-
-func (s *Server) deleteBatch(ctx context.Context, c *Call) (*Answer, error) {
-	if err := c.checkEntries(); err != nil {
-		return nil, err
-	}
-	x, err := s.worker(c)
-	if err != nil {
-		return nil, err
-	}
-	return s.settleBatch(ctx, c, func(e *entry) (queue.Settlement, error) {
-		return queue.Settlement{Receipt: *e.ReceiptHandle, Do: queue.Finish}, nil
-	}, func(handle string, err error) error { return c.deleted(x.isFIFO(c.queue), handle, err) })
-}
-
-// settleBatch settles the entries of a batch.
-func (s *Server) settleBatch(ctx context.Context, c *Call, of func(e *entry) (queue.Settlement, error), result func(handle string, err error) error) (*Answer, error) {
-	errs := make([]error, len(c.in.Entries))
-	var list []queue.Settlement
-	var which []int
-	for i := range c.in.Entries {
-		e := &c.in.Entries[i]
-		if e.ReceiptHandle == nil {
-			errs[i] = errMissing("ReceiptHandle")
-			continue
-		}
-		var one queue.Settlement
-		if one, errs[i] = of(e); errs[i] == nil {
-			list, which = append(list, one), append(which, i)
-		}
-	}
-	if len(list) > 0 {
-		results, err := s.settle(ctx, c, list)
-		if err != nil {
-			return nil, err
-		}
-		for i, err := range results {
-			errs[which[i]] = result(list[i].Receipt, err)
-		}
-	}
-	return s.batch(c, errs, func(*output, int) {})
-}
-
 // visible is the settlement of a change of visibility.
 func visible(e *entry) (one queue.Settlement, err error) {
 	n, err := within(attrVisibility, e.VisibilityTimeout, 0, 0, visibleMax, "Must be between 0 and 43200.")
 	delay := time.Duration(n) * time.Second
-	one = queue.Settlement{Receipt: *e.ReceiptHandle, Do: queue.Extend, Delay: &delay}
+	one = queue.Settlement{Do: queue.Extend, Delay: &delay}
 	if n == 0 {
 		one.Do = queue.Retry
 	}
@@ -264,40 +213,78 @@ func visible(e *entry) (one queue.Settlement, err error) {
 }
 
 // changed translates the result of a change of visibility.
-func (c *Call) changed(handle string, err error) error {
+func changed(_ bool, handle string, err error) error {
 	if errors.Is(err, queue.ErrStale) {
 		return errParameter("ReceiptHandle", handle, "Message does not exist or is not available for visibility timeout change.")
 	}
-	return c.deleted(false, handle, err)
+	return deleted(false, handle, err)
 }
 
-func (s *Server) changeVisibility(ctx context.Context, c *Call) (*Answer, error) {
-	if _, err := s.worker(c); err != nil {
-		return nil, err
-	}
-	if c.in.ReceiptHandle == nil {
-		return nil, errMissing("ReceiptHandle")
-	}
-	if c.in.VisibilityTimeout == nil {
-		return nil, errMissing(attrVisibility)
-	}
-	one, err := visible(&c.in.entry)
+// settle settles the messages of entries, and returns the error of each.
+func (s *Server) settle(ctx context.Context, c *Call, entries []entry, by *settling) ([]error, error) {
+	x, err := s.worker(c)
 	if err != nil {
 		return nil, err
 	}
-	errs, err := s.settle(ctx, c, []queue.Settlement{one})
+	errs := make([]error, len(entries))
+	var list []queue.Settlement
+	var which []int
+	for i := range entries {
+		e := &entries[i]
+		if e.ReceiptHandle == nil {
+			errs[i] = errMissing("ReceiptHandle")
+			continue
+		}
+		var one queue.Settlement
+		if one, errs[i] = by.of(e); errs[i] == nil {
+			one.Receipt = *e.ReceiptHandle
+			list, which = append(list, one), append(which, i)
+		}
+	}
+	if len(list) == 0 {
+		return errs, nil
+	}
+	results, err := s.o.Queues.Settle(ctx, c.queue, c.Client.Name(), list)
+	for i, err := range results {
+		errs[which[i]] = by.result(x.isFIFO(c.queue), list[i].Receipt, err)
+	}
+	return errs, err
+}
+
+func (s *Server) settleOne(ctx context.Context, c *Call, by *settling) (*Answer, error) {
+	errs, err := s.settle(ctx, c, []entry{c.in.entry}, by)
 	if err == nil {
-		err = c.changed(one.Receipt, errs[0])
+		err = errs[0]
 	}
 	return c.empty(), err
 }
 
-func (s *Server) changeBatch(ctx context.Context, c *Call) (*Answer, error) {
+func (s *Server) settleBatch(ctx context.Context, c *Call, by *settling) (*Answer, error) {
 	if err := c.checkEntries(); err != nil {
 		return nil, err
 	}
-	if _, err := s.worker(c); err != nil {
+	errs, err := s.settle(ctx, c, c.in.Entries, by)
+	if err != nil {
 		return nil, err
 	}
-	return s.settleBatch(ctx, c, visible, c.changed)
+	return s.batch(c, errs, func(*output, int) {})
+}
+
+func (s *Server) deleteMessage(ctx context.Context, c *Call) (*Answer, error) {
+	return s.settleOne(ctx, c, deleting)
+}
+
+func (s *Server) deleteBatch(ctx context.Context, c *Call) (*Answer, error) {
+	return s.settleBatch(ctx, c, deleting)
+}
+
+func (s *Server) changeVisibility(ctx context.Context, c *Call) (*Answer, error) {
+	if c.in.VisibilityTimeout == nil {
+		return nil, errMissing(attrVisibility)
+	}
+	return s.settleOne(ctx, c, changing)
+}
+
+func (s *Server) changeBatch(ctx context.Context, c *Call) (*Answer, error) {
+	return s.settleBatch(ctx, c, changing)
 }
