@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/log/state"
@@ -28,6 +29,16 @@ func (b *Broker) Produce(ctx context.Context, topic string, partition int32, rec
 		return 0, &state.InvalidError{Field: "records", Reason: err.Error()}
 	}
 	return b.submit(ctx, broker.Append{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1})
+}
+
+// ProduceAll stores all items or none, and returns once they are durable, with their positions in the given order.
+// It is that of Client. Errors: ErrOutcomeUnknown for all items; all others mean that none can appear.
+func (b *Broker) ProduceAll(ctx context.Context, items ...client.Item) ([]client.StoredItem, error) {
+	stored, err := b.Client().ProduceAll(ctx, items)
+	if errors.Is(err, client.ErrOutcomeUnknown) {
+		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return stored, err
 }
 
 // ProduceBatches appends one or more concatenated Kafka RecordBatch v2 to one partition. It changes

@@ -90,3 +90,19 @@ func TestWorkEnds(t *testing.T) {
 	})
 	check.ErrorIs(t, err, seb.ErrClosed)
 }
+
+func TestProduceAll(t *testing.T) {
+	b := open(t, seb.Options{Bucket: "mem:", BatchWait: -1})
+	must.Get(b.Client().CreateQueue(t.Context(), "invoices", client.QueueSpec{}))(t)
+	text := "print 7"
+	items := []client.Item{
+		{Topic: "orders", Record: record.Record{Key: []byte("7"), Value: []byte("paid")}},
+		{Queue: "invoices", Message: client.OutgoingMessage{Value: &text}},
+		{Event: &client.Event{Name: "order_placed", EntityID: "7"}},
+	}
+	stored := must.Get(b.ProduceAll(t.Context(), items...))(t)
+	check.EqualSlices(t, stored, []client.StoredItem{{Topic: "orders"}, {Queue: "invoices", ID: "0-0"}, {Topic: "events"}})
+	_, err := b.ProduceAll(t.Context(), append(items, client.Item{Topic: "orders", Partition: new(int32(1))})...)
+	check.ErrorIs(t, err, client.ErrUnknownPartition)
+	check.Equal(t, read(t, b, "orders", seb.ReadOptions{}), "0=paid")
+}

@@ -111,17 +111,26 @@ func eventRequest(events []Event, kind string, o EventOptions) (*request, error)
 	for i := range events {
 		e := &events[i]
 		r.idempotent = r.idempotent && e.ID != ""
-		for _, s := range []string{e.Name, e.EntityID, e.ID} {
-			if !utf8.ValidString(s) {
-				return nil, fmt.Errorf("event %d: %q is not valid UTF-8", i, s)
-			}
+		err := e.check()
+		if err == nil {
+			err = enc.Encode(e)
 		}
-		if err := enc.Encode(e); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i, err)
 		}
 	}
 	r.body = body.Bytes()
 	return r, nil
+}
+
+// check returns an error if encoding/json would change the event.
+func (e *Event) check() error {
+	for _, s := range []string{e.Name, e.EntityID, e.ID} {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("%q is not valid UTF-8", s)
+		}
+	}
+	return nil
 }
 
 // EventNamesQuery selects names of events.

@@ -29,6 +29,9 @@ type partitionName struct {
 	partition int32
 }
 
+// atomicRequests is the name of the producers of atomic requests, which have all partitions.
+var atomicRequests = partitionName{partition: -1}
+
 // producerPool has the idle producers of a client.
 type producerPool struct {
 	mu   sync.Mutex // guards idle and n
@@ -79,10 +82,23 @@ func (p *producer) settle(err error, span int64) {
 	case !failed:
 		p.sequence = int32((int64(p.sequence) + span) & math.MaxInt32)
 	case e.Outcome != OutcomeRejected || e.Code == string(api.SequenceGap) || e.Code == string(api.ProducerFenced):
-		p.sequence = 0
-		if p.epoch++; p.epoch < 0 {
-			*p = *newProducer()
-		}
+		p.nextEpoch()
+	}
+}
+
+// settleAtomic starts the next epoch after an atomic request that ended with err, unless that was rejected: the
+// epoch is the number of the request, because its partitions need not be those of the request before.
+func (p *producer) settleAtomic(err error) {
+	if p.settle(err, 0); err == nil {
+		p.nextEpoch()
+	}
+}
+
+// nextEpoch starts the next epoch, or a new producer after the last one.
+func (p *producer) nextEpoch() {
+	p.sequence = 0
+	if p.epoch++; p.epoch < 0 {
+		*p = *newProducer()
 	}
 }
 

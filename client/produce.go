@@ -202,26 +202,30 @@ type lineHeader struct {
 
 var jsonNull = json.RawMessage("null")
 
+func lineOf(r *record.Record) lineRecord {
+	line := lineRecord{Timestamp: r.Timestamp}
+	line.Key, line.KeyBase64 = api.TextOrBase64(r.Key)
+	switch text, b64 := api.TextOrBase64(r.Value); {
+	case b64 != nil:
+		line.ValueBase64 = b64
+	case text != nil:
+		line.Value = *text
+	default:
+		line.Value = jsonNull
+	}
+	for _, h := range r.Headers {
+		text, b64 := api.TextOrBase64(h.Value)
+		line.Headers = append(line.Headers, lineHeader{Key: h.Key, Value: text, ValueBase64: b64})
+	}
+	return line
+}
+
 func encodeJSONLines(records []record.Record) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	for i := range records {
-		r := &records[i]
-		line := lineRecord{Timestamp: r.Timestamp}
-		line.Key, line.KeyBase64 = api.TextOrBase64(r.Key)
-		switch text, b64 := api.TextOrBase64(r.Value); {
-		case b64 != nil:
-			line.ValueBase64 = b64
-		case text != nil:
-			line.Value = *text
-		default:
-			line.Value = jsonNull
-		}
-		for _, h := range r.Headers {
-			text, b64 := api.TextOrBase64(h.Value)
-			line.Headers = append(line.Headers, lineHeader{Key: h.Key, Value: text, ValueBase64: b64})
-		}
+		line := lineOf(&records[i])
 		if err := enc.Encode(&line); err != nil {
 			return nil, err
 		}

@@ -40,22 +40,34 @@ type produceFlags struct {
 	recordSize   int
 	count        int64
 	format       string
+	atomic       bool
 	quiet        bool
 }
 
 func newProduce() *cobra.Command {
 	var p produceFlags
 	cmd := &cobra.Command{
-		Use:   "produce TOPIC [FILE]",
+		Use:   "produce TOPIC [FILE] | --atomic [FILE]",
 		Short: "Send the lines of stdin or of a file as records",
 		Long: `Sends every line of stdin, or of FILE, as a record of TOPIC and returns when all are stored. With --record-size and
 --count it generates random records instead. Records keep their order.
 
 With --format json a line is an object in the format of seb consume --format json: key or key_base64, value or value_base64
-(null makes a tombstone), headers and timestamp. The members offset and partition are ignored.`,
-		Example: "  echo hello | seb produce demo\n  seb produce demo events.log\n  seb produce demo --key-separator=: <pairs.txt\n  seb produce demo --record-size 1024 --count 100000",
-		Args:    cobra.RangeArgs(1, 2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd, args) },
+(null makes a tombstone), headers and timestamp. The members offset and partition are ignored.
+
+With --atomic all lines are stored, or none. A line is a record with its topic, a message with its queue, or an event:
+  {"topic":"orders","key":"7","value":"..."}
+  {"queue":"invoices","value":"...","delay":"1m"}
+  {"event":"order_placed","entity_id":"7","data":{"total":120}}
+A record may have a partition. The output says where each line is stored.`,
+		Example: "  echo hello | seb produce demo\n  seb produce demo events.log\n  seb produce demo --key-separator=: <pairs.txt\n  seb produce demo --record-size 1024 --count 100000\n  seb produce --atomic order.ndjson",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if p.atomic {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.RangeArgs(1, 2)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args) },
 	}
 	cmd.ValidArgsFunction = p.remote.topicNames
 	p.remote.register(cmd)
@@ -66,11 +78,15 @@ With --format json a line is an object in the format of seb consume --format jso
 	f.StringVar(&p.format, "format", "value", "format of a line: value, or json (the objects of seb consume --format json)")
 	f.IntVar(&p.recordSize, "record-size", 0, "generate records of N random bytes")
 	f.Int64Var(&p.count, "count", 0, "number of records to generate")
+	f.BoolVar(&p.atomic, "atomic", false, "store all lines or none; each names its topic or queue")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "print no summary")
 	return cmd
 }
 
 func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
+	if p.atomic {
+		return p.runAtomic(cmd, append(args, "-")[0])
+	}
 	if p.format != "value" && p.format != "json" || p.format == "json" && p.keySeparator != "" {
 		return usageError{fmt.Errorf("--format: %q, want value, or json without --key-separator", p.format)}
 	}
@@ -101,6 +117,54 @@ func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
 			time.Since(start).Round(time.Millisecond))
 	}
 	return nil
+}
+
+// atomicMax bounds the lines of an atomic request. No broker takes a larger one.
+const atomicMax = 30 << 20
+
+// runAtomic sends the lines of a file in one request.
+func (p *produceFlags) runAtomic(cmd *cobra.Command, name string) error {
+	for _, flag := range []string{"partition", "key-separator", "format", "record-size", "count"} {
+		if cmd.Flags().Changed(flag) {
+			return usageError{fmt.Errorf("--%s: not with --atomic, whose lines are objects that name their topic or queue", flag)}
+		}
+	}
+	in, err := openInput(cmd.InOrStdin(), "FILE", name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	lines, err := io.ReadAll(io.LimitReader(in, atomicMax+1))
+	if err != nil {
+		return err
+	}
+	if len(lines) > atomicMax {
+		return fmt.Errorf("--atomic: more than %d bytes, the limit of a request", atomicMax)
+	}
+	c, err := p.remote.client(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var s sender
+	if w := cmd.ErrOrStderr(); isTerminal(w) {
+		s.notice = w
+	}
+	answered := s.waiting()
+	stored, err := c.ProduceAllLines(cmd.Context(), lines)
+	answered()
+	if err != nil || p.quiet {
+		return err
+	}
+	w := bufio.NewWriter(cmd.OutOrStdout())
+	for i := range stored {
+		if x := &stored[i]; x.Queue != "" {
+			fmt.Fprintf(w, "queue %s message %s\n", x.Queue, x.ID)
+		} else {
+			fmt.Fprintf(w, "topic %s partition %d offset %d\n", x.Topic, x.Partition, x.Offset)
+		}
+	}
+	return w.Flush()
 }
 
 // source returns a function that returns the lines one by one, and io.EOF after the last.

@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,4 +89,23 @@ func (p *workDir) topic(t *testing.T, name string) string {
 	t.Helper()
 	must.Equalf(t, strings.Contains(p.must("topic", "create", name), name), true, "created")
 	return name
+}
+
+func TestProduceAtomic(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	p.must("queue", "create", "invoices")
+	order := `{"topic":"orders","key":"7","value":"paid"}
+{"queue":"invoices","value":"print 7"}
+
+{"event":"order_placed","entity_id":"7"}
+`
+	check.Equal(t, p.mustWith(order, "produce", "--atomic"), "topic orders partition 0 offset 0\nqueue invoices message 0-0\ntopic events partition 0 offset 0\n")
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "order"), []byte(order), 0o600))
+	check.Equal(t, p.must("produce", "--atomic", "order", "-q"), "")
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "bad"), []byte(order+`{"queue":"others","value":"x"}`), 0o600))
+	p.refused(1, `record 3: there is no topic "others"`, "produce", "--atomic", "bad")
+	check.Equal(t, p.must("consume", "orders"), "paid\npaid\n")
+	p.refused(2, "--partition: not with --atomic", "produce", "--atomic", "-p", "1")
+	p.refused(2, "accepts at most 1 arg", "produce", "--atomic", "orders", "order")
 }
