@@ -21,7 +21,7 @@ PACKAGE = HERE / "src" / "sebbroker"
 
 # Types that the client names; those that they mention follow.
 TYPES = """
-Event EventStored Produced Topic GroupOffset OffsetEntry OffsetResults PartitionResult
+Event EventStored Produced Stored StoredRecord Topic GroupOffset OffsetEntry OffsetResults PartitionResult
 DryRun Explanation Firing Firings Trigger TriggerSpec TriggerStored
 Message MessageResult MessageResults Queue QueueMessage QueueMessages QueueSpec Redriven Schedule ScheduleSpec
 Settlement Stats

@@ -18,7 +18,7 @@ import (
 var javascriptTypes = []string{
 	"DryRun", "DryRunProgress", "Event", "EventStored", "Explanation", "Firings", "Group", "LeaseRequest", "Message", "MessageResults", "OffsetCommits",
 	"OffsetResults", "PlacedRecord", "Problem", "Produced", "Purged", "QueueMessages", "QueueSpec", "Queues", "RedriveRequest", "Redriven", "ScheduleSpec", "Schedules",
-	"Settlements", "Stats", "Topic", "TopicSpec", "TriggerSpec", "TriggerStored", "Triggers",
+	"Settlements", "Stats", "Stored", "Topic", "TopicSpec", "TriggerSpec", "TriggerStored", "Triggers",
 }
 
 // TestJavaScriptTypesAreMade: sdk/js/src/types.ts has the types of the OpenAPI document. -update writes it.

@@ -1,9 +1,9 @@
 import { Consumer, type ConsumerOptions } from "./consumer.js";
 import { type OutgoingMessage, type OutgoingRecord, type Record, type Span } from "./content.js";
-import { type ProduceOptions } from "./produce.js";
+import { type Item, type ProduceOptions } from "./produce.js";
 import { type ReadOptions, type StreamOptions } from "./read.js";
 import { Transport, type Call, type CallOptions, type ClientOptions } from "./transport.js";
-import type { Event, EventStored, GroupOffset, MessageResult, OffsetEntry, PartitionResult, Queue, QueueMessage, Settlement, Topic } from "./types.js";
+import type { Event, EventStored, GroupOffset, MessageResult, OffsetEntry, PartitionResult, Queue, QueueMessage, Settlement, StoredRecord, Topic } from "./types.js";
 import { type Handler, type WorkOptions } from "./worker.js";
 export interface LeaseOptions extends CallOptions {
     /** Messages: 1 to 1,000, default 1. */
@@ -30,6 +30,11 @@ export declare class Client {
     constructor(addresses: string | readonly string[], options?: ClientOptions, agent?: string);
     /** Appends records to a topic, and returns their positions per partition once they are durable. */
     produce(topic: string, records: readonly OutgoingRecord[], o?: ProduceOptions): Promise<PartitionResult[]>;
+    /**
+     * Stores all items or none, and returns the position of each once they are durable. The outcome of an error is that of
+     * all items.
+     */
+    produceAll(items: readonly Item[], o?: CallOptions): Promise<StoredRecord[]>;
     /** The records of a partition, to its end or on. Failed requests are repeated without a gap or a repetition. */
     read(topic: string, o?: ReadOptions): AsyncGenerator<Record, void, void>;
     /** The records of a partition or a whole topic as they arrive, until signal is aborted. It resumes over broken connections. */

@@ -27,6 +27,13 @@ export class Client {
     produce(topic, records, o = {}) {
         return this.#producers.produce(topic, records, o);
     }
+    /**
+     * Stores all items or none, and returns the position of each once they are durable. The outcome of an error is that of
+     * all items.
+     */
+    produceAll(items, o = {}) {
+        return this.#producers.produceAll(items, o);
+    }
     /** The records of a partition, to its end or on. Failed requests are repeated without a gap or a repetition. */
     read(topic, o = {}) {
         return read(this.transport, topic, o);

@@ -16,10 +16,13 @@ class Producer {
         }
         else if (!(error instanceof SebError) || error.outcome !== "rejected" || error.code === "sequence_gap" || error.code === "producer_fenced") {
             // The next sequence is unknown. The new epoch also fences a request that may still be in progress.
-            this.sequence = 0;
-            if (++this.epoch > 32767)
-                Object.assign(this, new Producer());
+            this.nextEpoch();
         }
+    }
+    nextEpoch() {
+        this.sequence = 0;
+        if (++this.epoch > 32767)
+            Object.assign(this, new Producer());
     }
 }
 function randomID() {
@@ -118,23 +121,45 @@ export class Producers {
     async #append(topic, lines, o) {
         if (!this.transport.idempotent)
             return this.#post(topic, lines, o, {});
-        const name = `${o.partition} ${topic}`;
+        return this.#with(`${o.partition} ${topic}`, (p) => this.#post(topic, lines, o, { headers: p.headers(), idempotent: true, wait: 0 }), (p) => p.settle(undefined, lines.length));
+    }
+    /** Sends a request of a producer that no other request uses. */
+    async #with(name, send, stored) {
         const list = this.#idle.get(name) ?? [];
         const producer = list.pop() ?? new Producer();
         if (list.length === 0)
             this.#idle.delete(name);
-        let failed;
         try {
-            return await this.#post(topic, lines, o, { headers: producer.headers(), idempotent: true, wait: 0 });
+            const result = await send(producer);
+            stored(producer);
+            return result;
         }
         catch (error) {
-            failed = error;
+            producer.settle(error, 0);
             throw error;
         }
         finally {
-            producer.settle(failed, lines.length);
             this.#give(name, producer);
         }
+    }
+    async produceAll(items, o) {
+        if (items.length === 0)
+            throw invalid("no items", true);
+        const lines = items.map((x, i) => JSON.stringify("event" in x ? x : encode(`item ${i}`, x)));
+        const post = (how) => this.transport.call({
+            method: "POST", path: "/records", query: { atomic: true }, body: lines.join("\n"), write: true, signal: o.signal, ...how,
+            headers: { "Content-Type": "application/x-ndjson", ...how.headers },
+        }, async (answer) => {
+            const stored = (await answer.json("records")).records ?? [];
+            const valid = stored.length === items.length && stored.every((r) => r.id !== undefined || Number.isSafeInteger(r.offset));
+            if (!valid)
+                throw new NotBroker(`not the answer of a broker: ${stored.length} of ${items.length} items acknowledged`);
+            return stored;
+        });
+        if (!this.transport.idempotent)
+            return post({});
+        // The epoch is the number of the request, whose partitions need not be those of the request before.
+        return this.#with("", (p) => post({ headers: p.headers(), idempotent: true, wait: 0 }), (p) => p.nextEpoch());
     }
     #give(name, producer) {
         if (this.#idle.size >= idleProducersMax)

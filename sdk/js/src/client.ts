@@ -1,10 +1,10 @@
 import { Consumer, commitOffsets, offsets, type ConsumerOptions } from "./consumer.js";
 import { encode, spanMillis, spanText, type OutgoingMessage, type OutgoingRecord, type Record, type Span } from "./content.js";
 import { NotBroker, invalid } from "./errors.js";
-import { Producers, acknowledged, type ProduceOptions } from "./produce.js";
+import { Producers, acknowledged, type Item, type ProduceOptions } from "./produce.js";
 import { read, stream, type ReadOptions, type StreamOptions } from "./read.js";
 import { Transport, type Call, type CallOptions, type ClientOptions } from "./transport.js";
-import type { Event, EventStored, GroupOffset, MessageResult, MessageResults, OffsetEntry, PartitionResult, Produced, Queue, QueueMessage, QueueMessages, Settlement, Topic } from "./types.js";
+import type { Event, EventStored, GroupOffset, MessageResult, MessageResults, OffsetEntry, PartitionResult, Produced, Queue, QueueMessage, QueueMessages, Settlement, StoredRecord, Topic } from "./types.js";
 import { work, type Handler, type WorkOptions } from "./worker.js";
 
 export interface LeaseOptions extends CallOptions {
@@ -39,6 +39,14 @@ export class Client {
   /** Appends records to a topic, and returns their positions per partition once they are durable. */
   produce(topic: string, records: readonly OutgoingRecord[], o: ProduceOptions = {}): Promise<PartitionResult[]> {
     return this.#producers.produce(topic, records, o);
+  }
+
+  /**
+   * Stores all items or none, and returns the position of each once they are durable. The outcome of an error is that of
+   * all items.
+   */
+  produceAll(items: readonly Item[], o: CallOptions = {}): Promise<StoredRecord[]> {
+    return this.#producers.produceAll(items, o);
   }
 
   /** The records of a partition, to its end or on. Failed requests are repeated without a gap or a repetition. */

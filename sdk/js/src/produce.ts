@@ -1,7 +1,7 @@
-import { encode, partitionOf, checkOffset, type OutgoingRecord } from "./content.js";
+import { encode, partitionOf, checkOffset, type OutgoingMessage, type OutgoingRecord } from "./content.js";
 import { NotBroker, SebError, errorOf, invalid } from "./errors.js";
 import type { Call, CallOptions, Transport } from "./transport.js";
-import type { PartitionResult, Produced, Topic } from "./types.js";
+import type { Event, PartitionResult, Produced, Stored, StoredRecord, Topic } from "./types.js";
 
 export interface ProduceOptions extends CallOptions {
   /** Receives all records. Without it a record with a key goes to that of the key's hash, others to partition 0. */
@@ -9,6 +9,9 @@ export interface ProduceOptions extends CallOptions {
   /** The broker refuses the records (offset_mismatch) unless the first one gets this offset. */
   expectedOffset?: number;
 }
+
+/** A part of produceAll: a record with its topic, a message with its queue, or an event. */
+export type Item = (OutgoingRecord & { topic: string; partition?: number }) | (Omit<OutgoingMessage, "dedup"> & { queue: string }) | Event;
 
 /** One idempotent producer of one partition. At most one request uses it at a time. */
 class Producer {
@@ -27,9 +30,13 @@ class Producer {
       this.sequence = (this.sequence + records) % 2 ** 31;
     } else if (!(error instanceof SebError) || error.outcome !== "rejected" || error.code === "sequence_gap" || error.code === "producer_fenced") {
       // The next sequence is unknown. The new epoch also fences a request that may still be in progress.
-      this.sequence = 0;
-      if (++this.epoch > 32767) Object.assign(this, new Producer());
+      this.nextEpoch();
     }
+  }
+
+  nextEpoch(): void {
+    this.sequence = 0;
+    if (++this.epoch > 32767) Object.assign(this, new Producer());
   }
 }
 
@@ -116,20 +123,41 @@ export class Producers {
   /** Appends to one partition, with a producer that no other request uses. */
   async #append(topic: string, lines: string[], o: ProduceOptions): Promise<PartitionResult[]> {
     if (!this.transport.idempotent) return this.#post(topic, lines, o, {});
-    const name = `${o.partition} ${topic}`;
+    return this.#with(`${o.partition} ${topic}`, (p) => this.#post(topic, lines, o, { headers: p.headers(), idempotent: true, wait: 0 }), (p) => p.settle(undefined, lines.length));
+  }
+
+  /** Sends a request of a producer that no other request uses. */
+  async #with<T>(name: string, send: (p: Producer) => Promise<T>, stored: (p: Producer) => void): Promise<T> {
     const list = this.#idle.get(name) ?? [];
     const producer = list.pop() ?? new Producer();
     if (list.length === 0) this.#idle.delete(name);
-    let failed: unknown;
     try {
-      return await this.#post(topic, lines, o, { headers: producer.headers(), idempotent: true, wait: 0 });
+      const result = await send(producer);
+      stored(producer);
+      return result;
     } catch (error) {
-      failed = error;
+      producer.settle(error, 0);
       throw error;
     } finally {
-      producer.settle(failed, lines.length);
       this.#give(name, producer);
     }
+  }
+
+  async produceAll(items: readonly Item[], o: CallOptions): Promise<StoredRecord[]> {
+    if (items.length === 0) throw invalid("no items", true);
+    const lines = items.map((x, i) => JSON.stringify("event" in x ? x : encode(`item ${i}`, x)));
+    const post = (how: Partial<Call>) => this.transport.call({
+      method: "POST", path: "/records", query: { atomic: true }, body: lines.join("\n"), write: true, signal: o.signal, ...how,
+      headers: { "Content-Type": "application/x-ndjson", ...how.headers },
+    }, async (answer) => {
+      const stored = (await answer.json<Stored>("records")).records ?? [];
+      const valid = stored.length === items.length && stored.every((r) => r.id !== undefined || Number.isSafeInteger(r.offset));
+      if (!valid) throw new NotBroker(`not the answer of a broker: ${stored.length} of ${items.length} items acknowledged`);
+      return stored;
+    });
+    if (!this.transport.idempotent) return post({});
+    // The epoch is the number of the request, whose partitions need not be those of the request before.
+    return this.#with("", (p) => post({ headers: p.headers(), idempotent: true, wait: 0 }), (p) => p.nextEpoch());
   }
 
   #give(name: string, producer: Producer): void {

@@ -750,6 +750,34 @@ export interface StatsSeries {
   values: (number | null)[];
 }
 
+/** Stored is the answer to POST /records with `atomic`. All of the request is durable. */
+export interface Stored {
+  /** The same producer had stored them before. */
+  duplicate?: boolean;
+  /** Of the lines of application/x-ndjson, in order. */
+  records?: StoredRecord[];
+  /** Of the frames of application/vnd.seb.recordbatch, in order. */
+  results?: StoredBatches[];
+}
+
+/** StoredBatches is the position of the batches for a partition. */
+export interface StoredBatches {
+  count: number;
+  first_offset: number;
+  partition: number;
+  topic: string;
+}
+
+/** StoredRecord is a stored record, with `topic`, `partition` and `offset`, or a message, with `queue` and `id`. */
+export interface StoredRecord {
+  /** Of the message. */
+  id?: string;
+  offset?: number;
+  partition?: number;
+  queue?: string;
+  topic?: string;
+}
+
 /** Topic is the committed state of a topic. `next_offset` and `latest_commit_at` belong to the requested partition (default 0). */
 export interface Topic {
   id: string;

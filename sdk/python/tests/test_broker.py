@@ -99,6 +99,24 @@ class BrokerTest(Base):
             await self.client.produce_event("e", "x", {"a": float("nan")})
         self.assertEqual(len(await self.read(self.name)), 1)
 
+    async def test_all_or_none(self) -> None:
+        await self.client.create_topic(self.name)
+        await self.client.create_queue(self.name + "-q")
+        order = [
+            {"topic": self.name, "value": "é"}, {"queue": self.name + "-q", "value": "job"}, {"event": "e", "entity_id": self.name},
+        ]
+        for i in range(3):
+            stored = await self.client.produce_all(order)
+            self.assertEqual(stored[0], {"topic": self.name, "partition": 0, "offset": i})
+            self.assertEqual(stored[1], {"queue": self.name + "-q", "id": f"0-{i}"})
+            self.assertEqual(stored[2]["topic"], "events")
+        with self.assertRaises(RejectedError) as raised:
+            await self.client.produce_all([*order, {"queue": self.name + "-q", "value": "job", "dedup": "d"}])
+        self.assertIn("record 3: dedup", str(raised.exception))
+        with self.assertRaises(RejectedError):
+            await self.client.produce_all([])
+        self.assertEqual([r.text for r in await self.read(self.name)], ["é"] * 3)
+
     async def test_concurrent_calls(self) -> None:
         """Many calls share a client."""
 

@@ -69,6 +69,20 @@ describe("a broker", { concurrency: true }, () => {
     await assert.rejects(collect(client.read("content", { offset: 2 ** 53 })), { message: /2\^53-1/ });
   });
 
+  test("all items are stored, or none", async () => {
+    await client.createTopic("all");
+    await client.createQueue("all-jobs");
+    const order = [{ topic: "all", value: new Uint8Array([255]), key: "k" }, { queue: "all-jobs", value: "job" }, { event: "e", entity_id: "all" }];
+    for (let i = 0; i < 3; i++) {
+      const stored = await client.produceAll(order);
+      assert.deepEqual(stored.slice(0, 2), [{ topic: "all", partition: 0, offset: i }, { queue: "all-jobs", id: `0-${i}` }]);
+      assert.equal(stored[2].topic, "events");
+    }
+    await assert.rejects(client.produceAll([...order, { queue: "all-jobs", value: "job", dedup: "d" }]), { outcome: "rejected", message: /record 3: dedup/ });
+    await assert.rejects(client.produceAll([]), { outcome: "rejected" });
+    assert.equal((await collect(client.read("all"))).length, 3);
+  });
+
   test("keys go to the partitions of the broker's hash", async () => {
     for (const topic of ["hashed", "brokers"]) await client.createTopic(topic, { partitions: 7 });
     const records = Array.from({ length: 300 }, (_, i) => ({ key: i % 2 ? "é".repeat(i % 9) + i : new Uint8Array(i % 13).fill(200 + i), value: String(i) }));

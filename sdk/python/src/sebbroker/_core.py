@@ -246,6 +246,9 @@ class Producer:
         if isinstance(error, SebError) and error.outcome == "rejected":
             if error.code not in ("sequence_gap", "producer_fenced"):
                 return
+        self.next_epoch()
+
+    def next_epoch(self) -> None:
         self.sequence, self.epoch = 0, self.epoch + 1
         if self.epoch > 0x7FFF:
             self.id, self.epoch = Producer().id, 0

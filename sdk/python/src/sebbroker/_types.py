@@ -124,6 +124,26 @@ class Produced(_Produced, total=False):
     results: list[PartitionResult]
 
 
+# Stored is the answer to POST /records with `atomic`. All of the request is durable.
+class Stored(TypedDict, total=False):
+    # The same producer had stored them before.
+    duplicate: bool
+    # Of the lines of application/x-ndjson, in order.
+    records: list[StoredRecord]
+    # Of the frames of application/vnd.seb.recordbatch, in order.
+    results: list[StoredBatches]
+
+
+# StoredRecord is a stored record, with `topic`, `partition` and `offset`, or a message, with `queue` and `id`.
+class StoredRecord(TypedDict, total=False):
+    # Of the message.
+    id: str
+    offset: int
+    partition: int
+    queue: str
+    topic: str
+
+
 class _Topic(TypedDict):
     id: str
     name: str
@@ -675,6 +695,14 @@ class _Stats(TypedDict):
 class Stats(_Stats, total=False):
     # Why the broker keeps no series.
     reason: str
+
+
+# StoredBatches is the position of the batches for a partition.
+class StoredBatches(TypedDict):
+    count: int
+    first_offset: int
+    partition: int
+    topic: str
 
 
 class _Partition(TypedDict):

@@ -14,7 +14,9 @@ import httpx
 from .._core import Request, bad_input, partition_of
 from .._errors import SebError, failure, first_line, not_broker, with_outcome
 from .._records import Record, json_out, lines_out, record_in, record_out
-from .._types import Event, EventStored, GroupOffset, OffsetEntry, OffsetResults, PartitionResult, Produced, Topic
+from .._types import (
+    Event, EventStored, GroupOffset, OffsetEntry, OffsetResults, PartitionResult, Produced, Stored, StoredRecord, Topic,
+)
 from .platform import together
 from .transport import JSON, NDJSON, Transport, parser
 
@@ -82,6 +84,45 @@ class Records(Transport):
         for record, form in zip(given, forms):
             parts.setdefault(partition_of(record.key, count), []).append(form)
         return await self._produce_parts(topic, dict(sorted(parts.items())))
+
+    async def produce_all(self, items: Iterable[Mapping[str, Any]]) -> list[StoredRecord]:
+        """Stores all items or none, and returns once they are durable, with the position of each, in order.
+
+        An item is a record with its "topic", a message with its "queue", or an event with "event" and "entity_id",
+        with the members that it has in JSON: {"topic": "orders", "key": "7", "value": "paid"}. Bytes are in
+        "value_base64". The outcome of an error is that of all items.
+        """
+        forms = list(items)
+        if not forms:
+            raise bad_input("no items")
+        if self._producers is None:
+            return await self._produce_all(forms, {})
+        producer = self._producers.take("", -1)
+        try:
+            stored = await self._produce_all(forms, producer.headers())
+            producer.next_epoch()  # the epoch is the number of the request, whose partitions may differ
+            return stored
+        except BaseException as e:
+            producer.failed(e)
+            raise
+        finally:
+            self._producers.give("", -1, producer)
+
+    async def _produce_all(self, forms: list[Mapping[str, Any]], headers: Mapping[str, str]) -> list[StoredRecord]:
+        parse_object = parser(Stored, write=True)
+
+        def parse(response: httpx.Response) -> list[StoredRecord]:
+            found = parse_object(response).get("records", [])
+            if len(found) != len(forms) or any("id" not in r and "offset" not in r for r in found):
+                raise not_broker(response, f"{len(found)} of {len(forms)} items acknowledged", write=True)
+            return found
+
+        return await self._call(
+            Request(
+                "POST", "/records", parse, {"atomic": True}, {"Content-Type": NDJSON, **headers}, lines_out(forms, "item"),
+                write=True, idempotent=bool(headers), bounded=bool(headers),
+            )
+        )
 
     async def _produce_parts(self, topic: str, parts: dict[int, list[dict[str, Any]]]) -> list[PartitionResult]:
         """Writes to several partitions at once. As in answers of the broker, "rejected" applies to all records:
