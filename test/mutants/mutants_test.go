@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sebbroker/seb/test/atomics"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/journalsim"
 	"github.com/sebbroker/seb/test/must"
@@ -62,6 +63,7 @@ func TestMutants(t *testing.T) {
 	runs := maps.Clone(sim.Mutants)
 	maps.Copy(runs, journalsim.Mutants)
 	maps.Copy(runs, queuesim.Mutants)
+	maps.Copy(runs, atomics.Mutants)
 	for _, k := range mutants.Kinds {
 		t.Run("none/"+k.Name, func(t *testing.T) {
 			t.Parallel()

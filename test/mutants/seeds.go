@@ -12,6 +12,7 @@ const (
 	logSim     = "test/sim"
 	journalSim = "test/journalsim"
 	queueSim   = "test/queuesim"
+	atomicRuns = "test/atomics"
 )
 
 // Kinds are all kinds of runs.
@@ -27,6 +28,7 @@ var Kinds = []Kind{
 	{"short", 5000, logSim},
 	{"journal", 2000, journalSim},
 	{"queue", 1000, queueSim},
+	{"atomics", 200, atomicRuns},
 }
 
 // kind returns the kind of a name, nil if there is none.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +30,14 @@ func (w *simulation) audits() {
 
 // created are the topics that a leader creates.
 func (w *simulation) created() []*topic {
-	if !w.audit {
-		return w.topics
+	all := w.topics
+	if w.audit {
+		all = append([]*topic{{name: auditTopic, parts: 1}}, all...)
 	}
-	return append([]*topic{{name: auditTopic, parts: 1}}, w.topics...)
+	if w.cfg.Atomics > 0 {
+		all = append(slices.Clone(all), &topic{name: queueTopic, queue: true})
+	}
+	return all
 }
 
 func (w *simulation) deleteAudits() {

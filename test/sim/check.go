@@ -44,6 +44,7 @@ type checker struct {
 	epochs      map[record.ID]bool // nonces of epochs on the chain
 	newest      int64              // append time of the chain's newest DATA
 	pairs       pairs              // of the slot that is applied
+	wholes      wholes
 	events      events
 	// When the sender of the SEAL with a nonce last looked for the lost slot.
 	looked map[record.ID]tok
@@ -55,8 +56,9 @@ type tok = uint64
 type value struct {
 	at       int // offset on the chain, -1: not on it
 	rejected bool
-	audited  bool          // it is the first of an append with an audit record
-	check    *access.Check // nil: sent by no principal
+	audited  bool           // it is the first of an append with an audit record
+	check    *access.Check  // nil: sent by no principal
+	atomic   *atomicRequest // that has it; nil: none
 }
 
 func newChecker(s *simulation) *checker {
@@ -159,6 +161,7 @@ func (c *checker) advance() bool {
 		c.appendRecords(&o.Head, &o.Index[i], o.Batches(i))
 	}
 	c.paired(o.Head.Slot)
+	c.whole(key, recs)
 	for i := range recs {
 		if recs[i].Kind == state.PackInstall {
 			c.packs[state.PackKey(0, o.Head.Epoch, o.Head.Nonce, recs[i].Pack.ID)] = true
@@ -234,7 +237,9 @@ func (c *checker) comes(v string, k partKey, rec *record.Record) {
 	if x.at >= 0 {
 		c.w.fail("I2: %q is at offset %d and at %d", v, x.at, rec.Offset)
 	}
-	x.at = int(rec.Offset)
+	if x.at = int(rec.Offset); x.atomic != nil {
+		c.wholes.has(x.atomic)
+	}
 }
 
 // acked checks I1, I3, I4 and I7 when an acknowledgement is given.
@@ -301,6 +306,7 @@ func (c *checker) read(r *run) {
 		return
 	}
 	c.w.stats.Reads++
+	c.viewed(r, s)
 	topics := s.Topics()
 	t := topics[c.w.loadRand.IntN(len(topics))]
 	if now := c.fold.TopicByName(t.Name); now == nil || now.ID != t.ID {

@@ -17,7 +17,8 @@ type topic struct {
 	name      string
 	compacted bool
 	stamped   bool // at creation
-	parts     int  // number of partitions, if not the default
+	queue     bool
+	parts     int // number of partitions, if not the default
 }
 
 type partKey struct {
@@ -58,8 +59,11 @@ type op struct {
 	outcome     outcome
 	base        int64
 	why         error
-	call        bool // of a call, whose answer is not that of the op
-	begun       bool // it is in a slot that was sent
+	members     []*op // of an atomic request, which they are
+	delayed     bool  // a part that is messages with a delay
+	change      *op   // of the queue, with delayed
+	call        bool  // of a call, whose answer is not that of the op
+	begun       bool  // it is in a slot that was sent
 }
 
 // answer gives the client its answer; only the first call counts.

@@ -20,6 +20,9 @@ func (t *topic) settings() map[string]string {
 	if t.compacted {
 		s["cleanup-policy"], s["delete-retention-time"] = "compact", deleteRetention.String()
 	}
+	if t.queue {
+		s["queue"] = "true"
+	}
 	if t.stamped {
 		s["timestamp-type"] = state.TimestampAppend
 	}

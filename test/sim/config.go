@@ -72,6 +72,8 @@ type Config struct {
 
 	Cluster ClusterConfig
 
+	Atomics int // clients that send atomic requests
+
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
 
@@ -227,7 +229,7 @@ func drawMonth(seed uint64) Config {
 	for _, d := range []*time.Duration{&c.RefuseEvery, &c.CrashEvery, &c.PauseEvery, &c.CutEvery, &c.ClockEvery, &c.RetypeEvery} {
 		*d *= monthSlow
 	}
-	c.Followers, c.Topics, c.Compacted, c.Stamped = 0, 1, 0, 0
+	c.Followers, c.Topics, c.Compacted, c.Stamped, c.Atomics = 0, 1, 0, 0, 0
 	c.Producers, c.Pipeline, c.Think = 1, 1, []time.Duration{2 * time.Hour, 12 * time.Hour}[r.IntN(2)]
 	if c.ClockSkew > 0 {
 		c.ClockSkew = []time.Duration{time.Second, time.Hour, 5 * 24 * time.Hour}[r.IntN(3)]
@@ -311,10 +313,18 @@ func (c *Config) drawMore() {
 	r = rand.New(rand.NewPCG(c.Seed, 0x5eb3))
 	c.Stamped, c.RetypeEvery = r.IntN(c.Topics+1), some(time.Second, 10*time.Second)
 	c.Journals = rand.New(rand.NewPCG(c.Seed, 0x5eb8)).IntN(2) == 0
+	c.Atomics = max(0, rand.New(rand.NewPCG(c.Seed, 0x5ebd)).IntN(6)-3)
 }
 
-// WithoutStamps returns the configuration without stamped topics, for older seeds.
+// WithoutAtomics returns the configuration without clients of atomic requests, for older seeds.
+func (c Config) WithoutAtomics() Config {
+	c.Atomics = 0
+	return c
+}
+
+// WithoutStamps returns the configuration without stamped topics too.
 func (c Config) WithoutStamps() Config {
+	c = c.WithoutAtomics()
 	c.Stamped, c.RetypeEvery, c.Journals = 0, 0, false
 	return c
 }

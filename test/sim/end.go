@@ -16,6 +16,7 @@ func (c *checker) atEnd() {
 			w.fail("I13: producer %d waits for %d answers", p.id, p.under)
 		}
 	}
+	c.atomicsAtEnd()
 	c.calls()
 	leads := 0
 	for _, n := range w.nodes {

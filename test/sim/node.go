@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -96,7 +95,7 @@ func (n *node) begin(follows bool) {
 	if w.clustered() {
 		raise = scaled(20 * time.Second)
 	}
-	if w.rights { // rules need a format level that new buckets do not have
+	if w.rights || w.cfg.Atomics > 0 && !w.clustered() { // rules and queues need a format level that new buckets do not have
 		raise = 1
 	}
 	r.core = core.New(core.Config{
@@ -380,10 +379,20 @@ func (r *run) createTopics() {
 	}
 }
 
+// answers are the ops that get the answers to an op.
+func (o *op) answers() []*op {
+	if o.members != nil {
+		return o.members
+	}
+	return []*op{o}
+}
+
 // submit queues an op. It is answered exactly once.
 func (r *run) submit(o *op) {
-	o.run = r
-	r.owe(o)
+	for _, x := range o.answers() {
+		x.run = r
+		r.owe(x)
+	}
 	if len(r.pending) == 0 {
 		r.firstAt = r.n.w.now
 		r.n.w.after(r.n.w.cfg.BatchWait, func() { r.deliver(func() {}) })
@@ -407,67 +416,6 @@ func (r *run) pump() {
 		r.step(&ev)
 		r.n.w.check.window(r)
 	}
-}
-
-// proposal makes a proposal of ops, topic creations first.
-func (r *run) proposal(ops []*op) *core.Proposal {
-	p := &core.Proposal{}
-	var order, rest, appends []*op
-	for _, o := range ops {
-		if o.rec != nil {
-			change := r.change(o)
-			if r.n.w.auditedKind(o.rec.Kind) {
-				change.Audit = r.auditFor(p, &appends, changeOf(&change.Record))
-			}
-			p.Ops = append(p.Ops, change)
-			order = append(order, o)
-			continue
-		}
-		if o.create == "" {
-			rest = append(rest, o)
-			continue
-		}
-		var id record.ID
-		binary.LittleEndian.PutUint64(id[:], r.n.w.idRand.Uint64())
-		binary.LittleEndian.PutUint64(id[8:], r.n.w.idRand.Uint64())
-		p.Ops = append(p.Ops, core.Op{Record: state.Record{
-			Kind: state.TopicCreate, Topic: id, Name: o.create, Partitions: uint32(cmp.Or(o.parts, r.n.w.cfg.Parts)), Settings: o.settings,
-		}})
-		order = append(order, o)
-	}
-	for _, o := range rest {
-		a := core.Append{
-			Partition: o.key.part, Span: uint32(len(o.values)), Records: uint32(len(o.values)), Bytes: uint32(len(o.data)),
-			Expected: o.expected, Check: o.check, Idempotent: o.batch != nil, MinTime: o.sum.MinTimestamp, MaxTime: o.sum.MaxTimestamp,
-		}
-		if o.batch != nil {
-			a.Producer = *o.batch
-		}
-		if s := r.core.State(); s != nil {
-			if t := s.TopicByName(o.key.topic); t != nil {
-				a.Topic = t.ID
-			}
-		}
-		p.Appends, appends = append(p.Appends, a), append(appends, o)
-		if o.client != nil && o.client.audited {
-			at := len(p.Appends) - 1
-			p.Appends[at].Audit = r.auditFor(p, &appends, "append "+o.values[0])
-		}
-	}
-	p.User = append(order, appends...)
-	return p
-}
-
-// change returns the proposal of a trim or of a committed offset. The topic's ID is known when the
-// broker leads.
-func (r *run) change(o *op) core.Op {
-	rec := *o.rec
-	if s := r.core.State(); s != nil && o.key.topic != "" {
-		if t := s.TopicByName(o.key.topic); t != nil {
-			rec.Topic = t.ID
-		}
-	}
-	return core.Op{Record: rec, Conditional: o.conditional, Expected: o.expected, Epoch: o.epoch}
 }
 
 // commit acknowledges a slot's ops.

@@ -84,10 +84,13 @@ func (w *simulation) rule(id string) access.Rule {
 // authorize lets a principal send some ops. ok is false if its broker refuses it at once.
 func (p *producer) authorize(o *op) (ok bool) {
 	w := p.w
-	if !w.rights || p.idempotent || w.rightsRand.IntN(2) == 0 {
-		return true
-	}
-	s := p.at.core.State()
+	return !w.rights || p.idempotent || w.rightsRand.IntN(2) == 0 || p.at.authority(o)
+}
+
+// authority lets a principal send an op. ok is false if the broker refuses it at once.
+func (r *run) authority(o *op) (ok bool) {
+	w := r.n.w
+	s := r.core.State()
 	if s == nil {
 		return false
 	}

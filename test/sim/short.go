@@ -40,6 +40,7 @@ func fuzzedConfig(src *sebtest.Source) Config {
 	c.CutEvery, c.Ghosts, c.ClockEvery = ms(0, 500, 2000), ms(0, 100, 1000), ms(0, 1000)
 	// These use none of the bytes, so that kept inputs stay valid.
 	c.Stamped, c.RetypeEvery = (c.Compacted+c.Window)%(c.Topics+1), c.GarbageWait/2*time.Duration(c.Window%2)
+	c.Atomics = max(0, c.Window-4)
 	c.ClockSkew = sebtest.Pick(src, 0, time.Second, 365*24*time.Hour)
 	return c
 }

@@ -52,6 +52,8 @@ func TestSeeds(t *testing.T) {
 	if ran >= 50 {
 		little = little || total.Late == 0 || total.Cuts == 0 || total.Clocks == 0 || total.Ghosts == 0 || total.Pauses == 0 || total.Crashes == 0 ||
 			total.Journals == 0 || total.Journals == total.Leaders || total.Stamped == 0 || total.Stamped == total.Records || total.Retypes == 0
+		n := total.Atomic
+		little = little || n.Stored == 0 || n.Bad == 0 || n.Duplicates == 0 || n.Delayed == 0 || n.Principals == 0 || n.LostPrincipals == 0 || n.ViewedWithout == 0
 	}
 	if !t.Failed() && little {
 		t.Errorf("the runs did not cover enough")
@@ -101,7 +103,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed)}
+			all := []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed).WithoutAtomics(), sim.Draw(seed)}
 			for _, cfg := range all[:sebtest.Runs(len(all), 1)] {
 				if res := sim.Run(cfg, nil); res.Err != nil {
 					t.Errorf("seed %d: %v\n  config: %v", seed, res.Err, cfg)

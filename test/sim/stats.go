@@ -39,6 +39,7 @@ type Stats struct {
 	Loss    LossCounts
 	Clock   ClockCounts
 	Riemann RiemannCounts
+	Atomic  AtomicCounts
 	Cluster ClusterCounts
 
 	Months int // runs with triggers

@@ -28,18 +28,20 @@ type simulation struct {
 
 	// One stream per purpose, so that disabling one fault does not change the others.
 	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand, rightsRand, auditRand, eventRand *rand.Rand
+	atomicRand                                                                                                                 *rand.Rand
 
-	store   *store
-	nodes   []*node
-	clients []*producer
-	groups  []*group
-	check   *checker
-	topics  []*topic
-	watch   *watch.Sim // nil: no triggers
-	stats   Stats
-	err     error
-	hash    uint64
-	trace   io.Writer // nil: none
+	store         *store
+	nodes         []*node
+	clients       []*producer
+	atomicClients []*atomicClient
+	groups        []*group
+	check         *checker
+	topics        []*topic
+	watch         *watch.Sim // nil: no triggers
+	stats         Stats
+	err           error
+	hash          uint64
+	trace         io.Writer // nil: none
 
 	watchOps uint64 // given to brokers
 	rights   bool   // principals and rules change
@@ -70,12 +72,13 @@ func Run(cfg Config, trace io.Writer) Result {
 }
 
 // runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
-// 17.
+// 18.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
 	w.rightsRand, w.auditRand, w.eventRand, w.feedRand, w.netRand, w.scrubRand = stream(12), stream(13), stream(14), stream(15), stream(16), stream(17)
+	w.atomicRand = stream(18)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -129,6 +132,7 @@ func (w *simulation) build() {
 	w.audits()
 	w.watchers()
 	w.senders()
+	w.atomics()
 	w.packs()
 	w.retypes()
 	w.readers()
