@@ -26,6 +26,10 @@ import (
 // lineOverhead bounds the memory of a record of an atomic request, besides its bytes.
 const lineOverhead = 384
 
+// partOverhead bounds the memory of a part from its first line until it is answered, besides its batches: of
+// this package, and of packages broker and log.
+const partOverhead = 1 << 10
+
 // atomicProducing is one POST /records with atomic. The appends of producing are its parts: first those of
 // topics, then those of queues.
 type atomicProducing struct {
@@ -319,6 +323,9 @@ func (p *atomicProducing) groupOf(t *atomicTopic, partition int32) (*atomicGroup
 		fault := UnknownPartition(t.name, partition, t.partitions)
 		fault.Topic = t.name
 		return nil, fault
+	}
+	if err := p.in.Memory.Hold(partOverhead); err != nil {
+		return nil, err
 	}
 	g = &atomicGroup{topic: t, partition: partition, part: -1}
 	t.groups[partition], p.groups = g, append(p.groups, g)
