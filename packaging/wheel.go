@@ -112,8 +112,11 @@ func wheelMetadata(folder, version string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "Metadata-Version: 2.4\nName: sebbroker\nVersion: %s\n", version)
 	for _, m := range []struct{ name, pattern string }{
-		{"Summary: ", `description = "(.*)"`}, {"License-Expression: ", `license = "(.*)"`}, {"Requires-Python: ", `requires-python = "(.*)"`},
-		{"Requires-Dist: ", `dependencies = \["([^"]*)"\]`}, {"Project-URL: Repository, ", `Repository = "(.*)"`},
+		{"Summary: ", `description = "(.*)"`},
+		{"License-Expression: ", `license = "(.*)"`},
+		{"Requires-Python: ", `requires-python = "(.*)"`},
+		{"Requires-Dist: ", `dependencies = \["([^"]*)"\]`},
+		{"Project-URL: Repository, ", `Repository = "(.*)"`},
 	} {
 		value := regexp.MustCompile(`(?m)^` + m.pattern + `$`).FindSubmatch(project)
 		if value == nil {

@@ -211,6 +211,13 @@ class FaultTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((e.code, e.retry_after, len(fake.requests)), ("store_unavailable", 60, 1))
         self.assertLess(time.monotonic() - began, 30)
 
+    async def test_empty(self) -> None:
+        fake = self.fake(HANG)
+        client = AsyncClient(fake.address)
+        self.assertIsInstance(await self.error(client.produce, "t", []), RejectedError)
+        self.assertIsInstance(await self.error(client.produce_events, []), RejectedError)
+        self.assertEqual(fake.requests, [])
+
     async def test_older_broker(self) -> None:
         old = problem(404, "not_found", 'no route "/queues/q"; see /openapi.json')
         for reply in (old, answer(404, b"404 page not found", "text/plain")):
@@ -264,7 +271,7 @@ class FaultTest(unittest.IsolatedAsyncioTestCase):
     async def test_cancelled_produce(self) -> None:
         """A produce that is cancelled has an unknown outcome: the next one begins an epoch."""
         if SYNC:
-            return
+            self.skipTest("a thread cannot be cancelled")
         fake = self.fake(answer(201, STORED), HANG, answer(201, STORED))
         client = AsyncClient(fake.address)
         await client.produce("t", ["x"])
@@ -310,6 +317,10 @@ class FaultTest(unittest.IsolatedAsyncioTestCase):
                 got.append(record.offset)
         self.assertEqual((raised.exception.code, raised.exception.start_offset), ("offset_below_start", 9))
         self.assertEqual(got, [3, 4, 5, 6])
+        with self.assertRaises(SebError) as raised:
+            async for _ in AsyncClient(self.fake(answer(200, HTML)).address).read("t", offset=3, follow=True):
+                pass
+        self.assertEqual(str(raised.exception), "answer 200 OK: not the answer of a broker: content type 'text/html'")
         self.assertEqual([fake.headers(i, "Last-Event-ID") for i in range(4)], ["", "4", "4", "5"])
 
     async def test_worker_waits(self) -> None:
@@ -340,11 +351,16 @@ class FaultTest(unittest.IsolatedAsyncioTestCase):
 
         e = await self.error(AsyncClient(fake.address).work, "q", handler, visibility=60)
         self.assertEqual((e.code, len(fake.requests)), ("forbidden", 1))
+        leased = {"id": "0-1", "receipt": "r", "deliveries": 1, "sent": "2026-01-01T00:00:00Z", "key": None, "value": "x"}
+        fake = self.fake(lease=[answer(200, {"messages": [leased]}), answer(200, {"messages": []})], settle=[answer(403, HTML)])
+        e = await self.error(AsyncClient(fake.address).work, "q", handler, visibility=60, on_error=lambda what, error: None)
+        text = "answer 403 Forbidden: 1 settlements are not stored, so their messages come again: <html>"
+        self.assertEqual((type(e), str(e)), (RejectedError, text))
 
     async def test_wrong_handler(self) -> None:
         """A coroutine function that Client would call and never wait for is no success."""
         if not SYNC:
-            return
+            self.skipTest("AsyncClient waits for coroutines")
         leased = {"id": "0-1", "receipt": "r", "deliveries": 1, "sent": "2026-01-01T00:00:00Z", "key": None, "value": "x"}
         fake = self.fake(
             lease=[answer(200, {"messages": [leased]}), answer(200, {"messages": []})], settle=[answer(200, {"messages": [{}]})]

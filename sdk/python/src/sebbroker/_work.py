@@ -21,8 +21,11 @@ class RetryAfter(Exception):
     """A handler raises it to get the message again after a delay in seconds, instead of the backoff of the queue."""
 
     def __init__(self, delay: float, reason: str = "") -> None:
-        super().__init__(reason or f"again after {delay:g}s")
-        self.delay = min(max(0.0, delay), DELAY_MAX)
+        super().__init__(delay, reason)
+        self.delay, self.reason = min(max(0.0, delay), DELAY_MAX), reason
+
+    def __str__(self) -> str:
+        return self.reason or f"again after {self.delay:g}s"
 
 
 class GiveUp(Exception):

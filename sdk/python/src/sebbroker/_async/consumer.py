@@ -89,6 +89,9 @@ class AsyncConsumer:
     async def aclose(self) -> None:
         """Ends the consumer, and commits the finished records unless commit_every is None."""
         self._closed.set()
+        close = getattr(self._records, "aclose", None)  # of a stream, its connection
+        if close is not None:
+            await close()
         if self._committer is not None:
             await self._committer.join()
             self._committer = None

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+import httpx
+
 from .._core import Request, bad_input, path, seconds_of, span
-from .._errors import SebError, failure
-from .._records import Bytes, Headers, content_out, headers_out
+from .._errors import SebError, failure, not_broker
+from .._records import Bytes, Headers, content_out, headers_out, json_out
 from .._types import (
     Message, MessageResult, MessageResults, Queue, QueueMessage, QueueMessages, Redriven, Schedule, ScheduleSpec,
     Settlement, Stats,
 )
 from .platform import Event, Handler, supervise
 from .records import Records, Setting
-from .transport import parser
+from .transport import JSON, parser
 from .worker import Worker
 
 
@@ -25,7 +27,7 @@ class Queues(Records):
 
     async def queue(self, name: str) -> Queue:
         """Describes a queue. Codes: unknown_topic, not_a_queue."""
-        return await self._get(Queue, path("queues", name))
+        return await self._get(Queue, path("queues", name), "name")
 
     async def create_queue(
         self, name: str, settings: Mapping[str, Setting] | None = None, *, priorities: int = 0, exist_ok: bool = False
@@ -47,13 +49,13 @@ class Queues(Records):
 
     async def pause_queue(self, name: str) -> Queue:
         """Lets workers get no messages."""
-        return await self._send(Queue, "POST", path("queues", name, "pause"), idempotent=True)
+        return await self._send(Queue, "POST", path("queues", name, "pause"), None, "name", idempotent=True)
 
     async def resume_queue(self, name: str) -> Queue:
-        return await self._send(Queue, "POST", path("queues", name, "resume"), idempotent=True)
+        return await self._send(Queue, "POST", path("queues", name, "resume"), None, "name", idempotent=True)
 
     async def queue_stats(self, name: str, window: Literal["1h", "6h", "24h"] = "1h") -> Stats:
-        return await self._get(Stats, path("queues", name, "stats"), window=window)
+        return await self._get(Stats, path("queues", name, "stats"), "series", window=window)
 
     async def send(
         self,
@@ -127,13 +129,16 @@ class Queues(Records):
         return await self._results(queue, "settle", list(settlements), idempotent=True, bounded=True)
 
     async def _results(self, queue: str, call: str, messages: list[Any], **options: Any) -> list[MessageResult]:
-        answer = await self._send(
-            MessageResults, "POST", path("queues", queue, call), {"messages": messages}, "messages", **options
-        )
-        if len(answer["messages"]) != len(messages):
-            n = len(answer["messages"])
-            raise failure("unknown", f"not the answer of a broker: {n} results for {len(messages)} messages", final=True)
-        return answer["messages"]
+        def parse(response: httpx.Response) -> list[MessageResult]:
+            results = parse_object(response)["messages"]
+            if len(results) != len(messages):
+                raise not_broker(response, f"{len(results)} results for {len(messages)} messages", write=True)
+            return results
+
+        parse_object = parser(MessageResults, "messages", write=True)
+        body, headers = json_out({"messages": messages}), {"Content-Type": JSON}
+        where = path("queues", queue, call)
+        return await self._call(Request("POST", where, parse, {}, headers, body, write=True, **options))
 
     async def messages(
         self,
@@ -147,7 +152,7 @@ class Queues(Records):
         """Lists messages without leasing them, the newest first: those in a state, or all that are not done. The
         next of a page is the before of the following one."""
         query = {"state": state, "before": before, "limit": limit, "max-value-bytes": max_value_bytes}
-        return await self._get(QueueMessages, path("queues", queue, "messages"), **query)
+        return await self._get(QueueMessages, path("queues", queue, "messages"), "messages", **query)
 
     async def cancel_message(self, queue: str, id: str) -> None:
         """Ends a message that no worker has. Codes: unknown_message, message_leased."""
@@ -179,7 +184,7 @@ class Queues(Records):
 
     async def schedule(self, queue: str, name: str) -> Schedule:
         """Describes a schedule. Code: unknown_schedule."""
-        return await self._get(Schedule, path("queues", queue, "schedules", name))
+        return await self._get(Schedule, path("queues", queue, "schedules", name), "name")
 
     async def put_schedule(self, queue: str, name: str, spec: ScheduleSpec, *, dry_run: bool = False) -> Schedule:
         """Makes or replaces a schedule, which sends a message at times. A dry run only returns the times."""

@@ -37,7 +37,7 @@ class Records(Transport):
 
     async def topic(self, name: str) -> Topic:
         """Describes a topic. Code: unknown_topic."""
-        return await self._get(Topic, "/topic", **{"topic-name": name})
+        return await self._get(Topic, "/topic", "name", **{"topic-name": name})
 
     async def create_topic(
         self, name: str, partitions: int = 0, settings: Mapping[str, Setting] | None = None, *, exist_ok: bool = False
@@ -71,6 +71,8 @@ class Records(Transport):
             forms = [record_out(r) for r in given]
         except (TypeError, ValueError, AttributeError) as e:
             raise bad_input(f"records: {e}") from e
+        if not given:
+            raise bad_input("no records")
         keyed = partition is None and any(r.key is not None for r in given)
         if self._producers is None or keyed and expected_offset is not None:
             return await self._produce(topic, forms, partition, expected_offset, {})
@@ -318,6 +320,8 @@ class Records(Transport):
         """Appends events in one request, and returns once they are durable, with their positions by partition.
         If all have an ID they are sent again after an unknown outcome."""
         listed = list(events)
+        if not listed:
+            raise bad_input("no events")
         return await self._call(
             Request(
                 "POST", "/event", acknowledged(len(listed)), {"topic-name": topic}, {"Content-Type": NDJSON},

@@ -107,7 +107,8 @@ class Transport:
             raise error
         if after and self._brokers.missed(response.headers, after):
             self._brokers.forget(after)
-        if request.stream:
+        kind = response.headers.get("Content-Type", "")
+        if request.stream and kind.startswith(EVENTS):
             return response
         try:
             await response.aread()
@@ -115,6 +116,8 @@ class Transport:
             raise ended_early(e, response.status_code, write=request.write) from e
         finally:
             await response.aclose()
+        if request.stream:
+            raise not_broker(response, f"content type {kind!r}", write=False)
         return response
 
     async def _problem(self, response: httpx.Response) -> bytes:
@@ -131,8 +134,9 @@ class Transport:
             await response.aclose()
         return body
 
-    async def _get(self, kind: type[T], path: str, **query: Any) -> T:
-        return await self._call(Request("GET", path, parser(kind), query))
+    async def _get(self, kind: type[T], path: str, member: str, **query: Any) -> T:
+        """Reads an answer that has a member: a proxy may answer in JSON, too."""
+        return await self._call(Request("GET", path, parser(kind, member), query))
 
     async def _listed(self, kind: type[T], path: str, member: str) -> list[T]:
         """Returns all elements of a list, page by page."""

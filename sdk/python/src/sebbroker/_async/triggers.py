@@ -25,11 +25,11 @@ class Triggers(Transport):
         if if_new:
             headers["If-None-Match"] = "*"
         where = path("triggers", id)
-        return await self._send(TriggerStored, "PUT", where, specified(spec), "id", headers=headers, idempotent=True)
+        return await self._send(TriggerStored, "PUT", where, specified(spec), "version", headers=headers, idempotent=True)
 
     async def trigger(self, id: str, *, counts: bool = False) -> Trigger:
         """Describes a trigger, with counts also its firings. Code: unknown_trigger."""
-        return await self._get(Trigger, path("triggers", id), counts=counts or None)
+        return await self._get(Trigger, path("triggers", id), "id", counts=counts or None)
 
     async def triggers(self) -> list[Trigger]:
         """Describes all triggers, sorted by ID."""
@@ -41,14 +41,14 @@ class Triggers(Transport):
 
     async def pause_trigger(self, id: str) -> Trigger:
         """Suppresses new firings, and holds undelivered ones."""
-        return await self._send(Trigger, "POST", path("triggers", id, "pause"), idempotent=True)
+        return await self._send(Trigger, "POST", path("triggers", id, "pause"), None, "id", idempotent=True)
 
     async def resume_trigger(self, id: str) -> Trigger:
-        return await self._send(Trigger, "POST", path("triggers", id, "resume"), idempotent=True)
+        return await self._send(Trigger, "POST", path("triggers", id, "resume"), None, "id", idempotent=True)
 
     async def explain(self, id: str, entity: str) -> Explanation:
         """Returns the state of a trigger for an entity."""
-        return await self._get(Explanation, path("triggers", id, "entities", entity))
+        return await self._get(Explanation, path("triggers", id, "entities", entity), "trigger")
 
     async def dry_run(
         self,
@@ -63,7 +63,7 @@ class Triggers(Transport):
         query = {"since": rfc3339(since), "until": rfc3339(until), "sample": sample}
         return await self._call(
             Request(
-                "POST", "/triggers/dry-run", parser(DryRun), query, {"Content-Type": JSON},
+                "POST", "/triggers/dry-run", parser(DryRun, "firings"), query, {"Content-Type": JSON},
                 json_out(specified(spec), "trigger"), silence=DRY_RUN_SILENCE,
             )
         )
@@ -84,15 +84,15 @@ class Triggers(Transport):
             "trigger": trigger, "entity": entity, "state": state, "after": after, "before": before,
             "order": "newest" if newest else None, "limit": limit,
         }
-        return await self._get(Firings, "/firings", **query)
+        return await self._get(Firings, "/firings", "firings", **query)
 
     async def firing(self, id: str) -> Firing:
         """Returns a firing with its matched events. Code: unknown_firing."""
-        return await self._get(Firing, path("firings", id))
+        return await self._get(Firing, path("firings", id), "id")
 
     async def resend_firing(self, id: str) -> Firing:
         """Delivers a firing again, whatever its state."""
-        return await self._send(Firing, "POST", path("firings", id, "resend"))
+        return await self._send(Firing, "POST", path("firings", id, "resend"), None, "id")
 
 
 def specified(spec: TriggerSpec | str) -> Mapping[str, Any]:

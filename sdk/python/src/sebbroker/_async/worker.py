@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .._core import span
-from .._errors import SebError, failure
+from .._errors import SebError, failure, with_outcome
 from .._records import Message, message_in
 from .._types import MessageResult, QueueMessage, Settlement
 from .._work import GiveUp, RetryAfter, again, busy, lost, settlement_of
@@ -108,7 +108,8 @@ class Worker:
                 busy = self._leasing or self._extending or self._running or self._pending or self._settling
                 if stopped and not busy:
                     break
-                await self._wait_until(min(tick, ends, self._lease_at or INFINITE))
+                lease_at = self._lease_at if self._lease_at > time.monotonic() else INFINITE
+                await self._wait_until(min(tick, ends, lease_at))
                 now = time.monotonic()
                 if now >= tick:
                     tick = now + self._visibility / 6
@@ -122,9 +123,11 @@ class Worker:
                 if held.work is not None:
                     held.work.cancel()
         if self._unsettled:
-            why = self._error or "the broker refused them"
-            text = f"{self._unsettled} settlements are not stored, so their messages come again: {why}"
-            raise failure("unknown", text, final=True) from self._error
+            text = f"{self._unsettled} settlements are not stored, so their messages come again"
+            if not isinstance(self._error, SebError):
+                raise failure("rejected", f"{text}: the broker refused them") from self._error
+            detail = f"{text}: {self._error.detail}".rstrip(": ")
+            raise with_outcome(self._error, self._error.outcome, detail=detail) from self._error
         if self._error is not None:
             raise self._error
 

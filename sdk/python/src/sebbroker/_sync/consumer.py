@@ -90,6 +90,9 @@ class Consumer:
     def close(self) -> None:
         """Ends the consumer, and commits the finished records unless commit_every is None."""
         self._closed.set()
+        close = getattr(self._records, "close", None)  # of a stream, its connection
+        if close is not None:
+            close()
         if self._committer is not None:
             self._committer.join()
             self._committer = None

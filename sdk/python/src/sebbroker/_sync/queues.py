@@ -6,16 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+import httpx
+
 from .._core import Request, bad_input, path, seconds_of, span
-from .._errors import SebError, failure
-from .._records import Bytes, Headers, content_out, headers_out
+from .._errors import SebError, failure, not_broker
+from .._records import Bytes, Headers, content_out, headers_out, json_out
 from .._types import (
     Message, MessageResult, MessageResults, Queue, QueueMessage, QueueMessages, Redriven, Schedule, ScheduleSpec,
     Settlement, Stats,
 )
 from .platform import Event, Handler, supervise
 from .records import Records, Setting
-from .transport import parser
+from .transport import JSON, parser
 from .worker import Worker
 
 
@@ -26,7 +28,7 @@ class Queues(Records):
 
     def queue(self, name: str) -> Queue:
         """Describes a queue. Codes: unknown_topic, not_a_queue."""
-        return self._get(Queue, path("queues", name))
+        return self._get(Queue, path("queues", name), "name")
 
     def create_queue(
         self, name: str, settings: Mapping[str, Setting] | None = None, *, priorities: int = 0, exist_ok: bool = False
@@ -48,13 +50,13 @@ class Queues(Records):
 
     def pause_queue(self, name: str) -> Queue:
         """Lets workers get no messages."""
-        return self._send(Queue, "POST", path("queues", name, "pause"), idempotent=True)
+        return self._send(Queue, "POST", path("queues", name, "pause"), None, "name", idempotent=True)
 
     def resume_queue(self, name: str) -> Queue:
-        return self._send(Queue, "POST", path("queues", name, "resume"), idempotent=True)
+        return self._send(Queue, "POST", path("queues", name, "resume"), None, "name", idempotent=True)
 
     def queue_stats(self, name: str, window: Literal["1h", "6h", "24h"] = "1h") -> Stats:
-        return self._get(Stats, path("queues", name, "stats"), window=window)
+        return self._get(Stats, path("queues", name, "stats"), "series", window=window)
 
     def send(
         self,
@@ -128,13 +130,16 @@ class Queues(Records):
         return self._results(queue, "settle", list(settlements), idempotent=True, bounded=True)
 
     def _results(self, queue: str, call: str, messages: list[Any], **options: Any) -> list[MessageResult]:
-        answer = self._send(
-            MessageResults, "POST", path("queues", queue, call), {"messages": messages}, "messages", **options
-        )
-        if len(answer["messages"]) != len(messages):
-            n = len(answer["messages"])
-            raise failure("unknown", f"not the answer of a broker: {n} results for {len(messages)} messages", final=True)
-        return answer["messages"]
+        def parse(response: httpx.Response) -> list[MessageResult]:
+            results = parse_object(response)["messages"]
+            if len(results) != len(messages):
+                raise not_broker(response, f"{len(results)} results for {len(messages)} messages", write=True)
+            return results
+
+        parse_object = parser(MessageResults, "messages", write=True)
+        body, headers = json_out({"messages": messages}), {"Content-Type": JSON}
+        where = path("queues", queue, call)
+        return self._call(Request("POST", where, parse, {}, headers, body, write=True, **options))
 
     def messages(
         self,
@@ -148,7 +153,7 @@ class Queues(Records):
         """Lists messages without leasing them, the newest first: those in a state, or all that are not done. The
         next of a page is the before of the following one."""
         query = {"state": state, "before": before, "limit": limit, "max-value-bytes": max_value_bytes}
-        return self._get(QueueMessages, path("queues", queue, "messages"), **query)
+        return self._get(QueueMessages, path("queues", queue, "messages"), "messages", **query)
 
     def cancel_message(self, queue: str, id: str) -> None:
         """Ends a message that no worker has. Codes: unknown_message, message_leased."""
@@ -180,7 +185,7 @@ class Queues(Records):
 
     def schedule(self, queue: str, name: str) -> Schedule:
         """Describes a schedule. Code: unknown_schedule."""
-        return self._get(Schedule, path("queues", queue, "schedules", name))
+        return self._get(Schedule, path("queues", queue, "schedules", name), "name")
 
     def put_schedule(self, queue: str, name: str, spec: ScheduleSpec, *, dry_run: bool = False) -> Schedule:
         """Makes or replaces a schedule, which sends a message at times. A dry run only returns the times."""

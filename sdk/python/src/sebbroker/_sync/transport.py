@@ -108,7 +108,8 @@ class Transport:
             raise error
         if after and self._brokers.missed(response.headers, after):
             self._brokers.forget(after)
-        if request.stream:
+        kind = response.headers.get("Content-Type", "")
+        if request.stream and kind.startswith(EVENTS):
             return response
         try:
             response.read()
@@ -116,6 +117,8 @@ class Transport:
             raise ended_early(e, response.status_code, write=request.write) from e
         finally:
             response.close()
+        if request.stream:
+            raise not_broker(response, f"content type {kind!r}", write=False)
         return response
 
     def _problem(self, response: httpx.Response) -> bytes:
@@ -132,8 +135,9 @@ class Transport:
             response.close()
         return body
 
-    def _get(self, kind: type[T], path: str, **query: Any) -> T:
-        return self._call(Request("GET", path, parser(kind), query))
+    def _get(self, kind: type[T], path: str, member: str, **query: Any) -> T:
+        """Reads an answer that has a member: a proxy may answer in JSON, too."""
+        return self._call(Request("GET", path, parser(kind, member), query))
 
     def _listed(self, kind: type[T], path: str, member: str) -> list[T]:
         """Returns all elements of a list, page by page."""

@@ -26,11 +26,11 @@ class Triggers(Transport):
         if if_new:
             headers["If-None-Match"] = "*"
         where = path("triggers", id)
-        return self._send(TriggerStored, "PUT", where, specified(spec), "id", headers=headers, idempotent=True)
+        return self._send(TriggerStored, "PUT", where, specified(spec), "version", headers=headers, idempotent=True)
 
     def trigger(self, id: str, *, counts: bool = False) -> Trigger:
         """Describes a trigger, with counts also its firings. Code: unknown_trigger."""
-        return self._get(Trigger, path("triggers", id), counts=counts or None)
+        return self._get(Trigger, path("triggers", id), "id", counts=counts or None)
 
     def triggers(self) -> list[Trigger]:
         """Describes all triggers, sorted by ID."""
@@ -42,14 +42,14 @@ class Triggers(Transport):
 
     def pause_trigger(self, id: str) -> Trigger:
         """Suppresses new firings, and holds undelivered ones."""
-        return self._send(Trigger, "POST", path("triggers", id, "pause"), idempotent=True)
+        return self._send(Trigger, "POST", path("triggers", id, "pause"), None, "id", idempotent=True)
 
     def resume_trigger(self, id: str) -> Trigger:
-        return self._send(Trigger, "POST", path("triggers", id, "resume"), idempotent=True)
+        return self._send(Trigger, "POST", path("triggers", id, "resume"), None, "id", idempotent=True)
 
     def explain(self, id: str, entity: str) -> Explanation:
         """Returns the state of a trigger for an entity."""
-        return self._get(Explanation, path("triggers", id, "entities", entity))
+        return self._get(Explanation, path("triggers", id, "entities", entity), "trigger")
 
     def dry_run(
         self,
@@ -64,7 +64,7 @@ class Triggers(Transport):
         query = {"since": rfc3339(since), "until": rfc3339(until), "sample": sample}
         return self._call(
             Request(
-                "POST", "/triggers/dry-run", parser(DryRun), query, {"Content-Type": JSON},
+                "POST", "/triggers/dry-run", parser(DryRun, "firings"), query, {"Content-Type": JSON},
                 json_out(specified(spec), "trigger"), silence=DRY_RUN_SILENCE,
             )
         )
@@ -85,15 +85,15 @@ class Triggers(Transport):
             "trigger": trigger, "entity": entity, "state": state, "after": after, "before": before,
             "order": "newest" if newest else None, "limit": limit,
         }
-        return self._get(Firings, "/firings", **query)
+        return self._get(Firings, "/firings", "firings", **query)
 
     def firing(self, id: str) -> Firing:
         """Returns a firing with its matched events. Code: unknown_firing."""
-        return self._get(Firing, path("firings", id))
+        return self._get(Firing, path("firings", id), "id")
 
     def resend_firing(self, id: str) -> Firing:
         """Delivers a firing again, whatever its state."""
-        return self._send(Firing, "POST", path("firings", id, "resend"))
+        return self._send(Firing, "POST", path("firings", id, "resend"), None, "id")
 
 
 def specified(spec: TriggerSpec | str) -> Mapping[str, Any]:
