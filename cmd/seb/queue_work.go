@@ -166,14 +166,37 @@ func onSecondSignal(f func()) (stop func()) {
 	}
 }
 
+// inputOf is a file without a name that contains a message. From a pipe a program would get a part of the message,
+// and no error, if this process is killed.
+func inputOf(m *client.LeasedMessage) (*os.File, error) {
+	f, err := os.CreateTemp("", "seb-message-*")
+	if err != nil {
+		return nil, fmt.Errorf("file for a message: %w", err)
+	}
+	_, err = f.Write(m.Value)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+		return nil, fmt.Errorf("file for a message: %w", errors.Join(err, f.Close()))
+	}
+	return f, nil
+}
+
 // do runs the program for a message.
 func (w *queueWork) do(ctx context.Context, m *client.LeasedMessage) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.killed, cancel)()
+	in, err := inputOf(m)
+	if err != nil {
+		w.fail(err)
+		return client.RetryAfter(0, err)
+	}
+	defer in.Close()
 	c := exec.CommandContext(ctx, w.path, w.args...)
 	c.Env = append(withoutMessage(os.Environ()), messageVariables(w.queue, m)...)
-	c.Stdin = bytes.NewReader(m.Value)
+	c.Stdin = in
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the terminal's SIGINT is for seb
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = streamWait
@@ -183,8 +206,7 @@ func (w *queueWork) do(ctx context.Context, m *client.LeasedMessage) error {
 		defer out.flush()
 		c.Stdout = out
 	}
-	err := c.Start()
-	if err == nil {
+	if err = c.Start(); err == nil {
 		err = c.Wait()
 	}
 	errs.flush()

@@ -97,11 +97,12 @@ type worker struct {
 	dir string
 }
 
-// startWorker starts a worker whose program runs until the file end is there, and waits until it runs.
+// startWorker starts a worker whose program runs until the file end is there, and waits until it runs. The program
+// reads a line of its message, and at its end writes the number of the other bytes to the file rest.
 func (p *workDir) startWorker(args ...string) *worker {
 	p.t.Helper()
 	w := &worker{dir: p.t.TempDir()}
-	script := `read -r job; echo $$ >"$0/pid.new"; mv "$0/pid.new" "$0/pid"; while [ ! -e "$0/end" ]; do sleep 0.02; done`
+	script := `read -r job; echo $$ >"$0/pid.new"; mv "$0/pid.new" "$0/pid"; while [ ! -e "$0/end" ]; do sleep 0.02; done; wc -c >"$0/rest.new"; mv "$0/rest.new" "$0/rest"`
 	args = append(append([]string{"queue", "work", "jobs", "--data-dir", filepath.Join(p.dir, "seb-data")}, args...), "--", "sh", "-c", script, w.dir)
 	w.Broker = must.Get(testenv.StartProgram(testenv.Program(p.t), nil, func(string) {}, args...))(p.t)
 	p.t.Cleanup(func() { w.end(p.t); w.Kill() })
@@ -181,4 +182,23 @@ func TestQueueWorkIsKilled(t *testing.T) {
 		return out != ""
 	})
 	check.Equal(t, out, "3\n")
+}
+
+// TestQueueWorkIsKilledBeforeItsProgramReads: the program gets the whole message all the same, not the part that a pipe
+// contains.
+func TestQueueWorkIsKilledBeforeItsProgramReads(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	p.must("queue", "create", "jobs")
+	p.must("queue", "send", "jobs", "-q", "line\n"+strings.Repeat("x", 100_000))
+	w := p.startWorker()
+	w.Signal(syscall.SIGKILL) // its output is open until the program ends
+	w.end(t)
+	var rest []byte
+	sebtest.Eventually(t, "the program ends", func() (ended bool) {
+		var err error
+		rest, err = os.ReadFile(filepath.Join(w.dir, "rest"))
+		return err == nil
+	})
+	check.Equal(t, string(bytes.TrimSpace(rest)), "100000")
 }
