@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -139,14 +140,19 @@ type report struct {
 	Deliveries int
 }
 
-// boto3Work runs a worker in Python, over SQS, until ctx ends. Its name is that of its token.
-func (l *ledger) boto3Work(ctx context.Context, b *broker, queue, name string) {
-	python, packages := must.Get2(interop.Boto3(ctx))(l.t)
-	c := must.Get(client.New(b.url, client.Options{APIKey: key}))(l.t)
+// boto3Pair installs boto3 and makes a token with all rights, while the broker is not killed.
+func boto3Pair(t *testing.T, b *broker) client.SigningPair {
+	must.Get2(interop.Boto3(t.Context()))(t)
+	c := must.Get(client.New(b.url, client.Options{APIKey: key}))(t)
 	defer c.Close()
 	all := []string{"*"}
-	must.Get(c.CreateToken(ctx, client.TokenSpec{ID: name, Scopes: client.Scopes{Read: all, Write: all, Groups: all}}))(l.t)
-	pair := must.Get(c.SigningPair(ctx, name))(l.t)
+	must.Get(c.CreateToken(t.Context(), client.TokenSpec{ID: "boto3", Scopes: client.Scopes{Read: all, Write: all, Groups: all}}))(t)
+	return must.Get(c.SigningPair(t.Context(), "boto3"))(t)
+}
+
+// boto3Work runs a worker in Python, over SQS, until ctx ends.
+func (l *ledger) boto3Work(ctx context.Context, b *broker, queue string, pair client.SigningPair) {
+	python, packages := must.Get2(interop.Boto3(ctx))(l.t)
 	at := must.Get(net.Listen("tcp", "127.0.0.1:0"))(l.t)
 	defer at.Close()
 	go func() {
