@@ -85,10 +85,11 @@ func (s *State) Refuses(r *Record) error {
 // Reserve assigns span offsets of a partition in a catalog and returns the first. expected < 0
 // means any offset.
 func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64) (int64, error) {
-	if _, err := s.Reservable(topic, partition, expected, 0); err != nil {
+	t := s.topics[topic]
+	if _, err := s.reservable(t, partition, expected, 0); err != nil {
 		return 0, err
 	}
-	p := s.partitionForWrite(s.topics[topic], partition)
+	p := s.partitionForWrite(t, partition)
 	base := p.Next
 	p.Next += int64(span)
 	return base, nil
@@ -97,7 +98,10 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 // Reservable returns the error of Reserve if the tables have grown by held bytes before, and changes
 // nothing. grown is held with the growth by this partition.
 func (s *State) Reservable(topic record.ID, partition uint32, expected, held int64) (grown int64, err error) {
-	t := s.topics[topic]
+	return s.reservable(s.topics[topic], partition, expected, held)
+}
+
+func (s *State) reservable(t *Topic, partition uint32, expected, held int64) (grown int64, err error) {
 	if t == nil {
 		return held, ErrUnknownTopic
 	}
