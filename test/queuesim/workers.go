@@ -1,6 +1,7 @@
 package queuesim
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
@@ -103,7 +104,7 @@ func (w *world) settle() {
 		w.given = slices.Delete(w.given, i, i+1)
 	}
 	if err != nil {
-		if err != queue.ErrStale {
+		if !errors.Is(err, queue.ErrStale) {
 			w.fail("settle: %v", err)
 		}
 		return

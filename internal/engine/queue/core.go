@@ -40,6 +40,7 @@ type message struct {
 	stored     bool   // the newest lease is in a change
 	rides      bool   // it is in the rides of its partition
 	lease      uint64 // number of the newest lease
+	first      int64  // µs of the first lease, as far as it is known; 0: none
 	by         string // principal with the newest lease
 	timer      int64  // its newest entry in the timers; 0: none
 }

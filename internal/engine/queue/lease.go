@@ -18,6 +18,7 @@ type Given struct {
 	ID
 	Deliveries uint32
 	Until      int64 // µs
+	First      int64 // µs of its first lease, as far as the core knows it
 	lease      uint64
 }
 
@@ -61,7 +62,7 @@ func (c *Core) give(now int64, most int, visibility int64, by string, together b
 		if change := c.lease(m, now, visibility, by); change != nil && (len(wait) == 0 || wait[len(wait)-1] != change) {
 			wait = append(wait, change)
 		}
-		given = append(given, Given{m.ID, m.deliveries, m.until, m.lease})
+		given = append(given, Given{m.ID, m.deliveries, m.until, m.first, m.lease})
 		if last {
 			break
 		}
@@ -116,6 +117,9 @@ func (c *Core) lease(m *message, now, visibility int64, by string) *Change {
 		if k.next = spend(now, k.next, c.Settings.KeyRate); len(k.list) > 0 {
 			c.arm(k)
 		}
+	}
+	if m.deliveries == 0 || m.first == 0 {
+		m.first = now
 	}
 	m.deliveries++
 	m.until, m.epoch, m.by, m.settled, m.stored, m.lease = now+visibility, c.epoch, by, false, false, c.leases

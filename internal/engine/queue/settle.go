@@ -222,6 +222,7 @@ type Verdict struct {
 	Do     Do
 	Delay  int64 // µs; negative: by backoff
 	Reason string
+	InTime bool  // not after the end of a lease of this leader
 	Full   error // why the message cannot wait for another try; it still can get a dead letter
 }
 
@@ -251,6 +252,8 @@ func (c *Core) Settle(now int64, r *Receipt, v Verdict, by string, q *state.Queu
 		return nil, ErrStale
 	}
 	switch {
+	case v.InTime && m.step != leased && m.epoch == c.epoch:
+		return nil, ErrStale
 	case v.Do == Extend:
 		return c.extend(m, now, v.Delay), nil
 	case v.Do == Kill && !c.buries():

@@ -17,6 +17,7 @@ type Settlement struct {
 	Do      Do
 	Delay   *time.Duration
 	Reason  string
+	InTime  bool // ErrStale after the end of a lease of this leader, also if the message was not given again
 }
 
 // ReasonMax bounds the reason of a settlement in bytes.
@@ -114,7 +115,7 @@ func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlemen
 	if r, err = ParseReceipt(s.Receipt, l.ref().ID, m.b.Nonce); err != nil {
 		return nil, r, nil, err
 	}
-	v := Verdict{Do: s.Do, Delay: -1, Reason: s.Reason}
+	v := Verdict{Do: s.Do, Delay: -1, Reason: s.Reason, InTime: s.InTime}
 	if s.Do == Retry {
 		v.Full = m.full()
 	}

@@ -57,6 +57,7 @@ type Leased struct {
 	Receipt    string
 	Deliveries uint32
 	Until      time.Time // end of the lease
+	First      time.Time // of its first lease; after a takeover, or a retry with a delay, that of a later one
 	Sent       time.Time // timestamp of the record
 	Key        []byte    // nil: none
 	Value      []byte
@@ -360,7 +361,7 @@ func (x *reading) take(r *record.Record, some []Given) []Given {
 	receipt := Receipt{g.ID, g.Deliveries, x.l.core.epoch}
 	c := cloned(r)
 	x.out.List = append(x.out.List, Leased{
-		ID: g.ID, Receipt: receipt.Text(x.l.ref().ID, x.nonce), Deliveries: g.Deliveries, Until: time.UnixMicro(g.Until),
+		ID: g.ID, Receipt: receipt.Text(x.l.ref().ID, x.nonce), Deliveries: g.Deliveries, Until: time.UnixMicro(g.Until), First: time.UnixMicro(g.First),
 		Sent: time.UnixMilli(c.Timestamp), Key: c.Key, Value: c.Value, Headers: c.Headers, lease: g.lease,
 	})
 	return some[1:]

@@ -121,7 +121,7 @@ func (s *Server) message(o *output, c *Call, x *settings, fifo bool, m *queue.Le
 	have := map[string]string{
 		"SenderId": system["SenderId"], "SentTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),
 		"ApproximateReceiveCount":          strconv.FormatUint(deliveries, 10),
-		"ApproximateFirstReceiveTimestamp": strconv.FormatInt(s.now().UnixMilli(), 10),
+		"ApproximateFirstReceiveTimestamp": strconv.FormatInt(m.First.UnixMilli(), 10),
 		"MessageDeduplicationId":           system["MessageDeduplicationId"], traceHeader: system[traceHeader],
 		"MessageGroupId": string(m.Key),
 	}
@@ -237,7 +237,7 @@ func (s *Server) settle(ctx context.Context, c *Call, entries []entry, by *settl
 		}
 		var one queue.Settlement
 		if one, errs[i] = by.of(e); errs[i] == nil {
-			one.Receipt = *e.ReceiptHandle
+			one.Receipt, one.InTime = *e.ReceiptHandle, one.Do == queue.Finish && x.isFIFO(c.queue)
 			list, which = append(list, one), append(which, i)
 		}
 	}
