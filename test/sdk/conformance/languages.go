@@ -26,7 +26,7 @@ var languages = []language{
 	{"Python, sync", "python3", python("--sync")},
 	{"JavaScript", "node", func(_ context.Context, root, _ string) (command, env []string, err error) {
 		node, err := exec.LookPath("node")
-		return []string{node, filepath.Join(root, "sdk/js/conformance.js")}, nil, err
+		return []string{node, filepath.Join(root, "sdk/js/dist/conformance.js")}, nil, err
 	}},
 }
 
