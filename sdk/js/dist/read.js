@@ -126,7 +126,7 @@ export async function* events(answer) {
         const lines = (rest + chunk).split("\n");
         rest = lines.pop();
         for (const line of lines) {
-            const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line.replace(/\r$/, ""));
+            const [, name, value] = /^([^:]*):? ?(.*)$/s.exec(line.replace(/\r$/, ""));
             if (name === "event")
                 e.type = value;
             else if (name === "id")

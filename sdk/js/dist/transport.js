@@ -88,6 +88,9 @@ export class Transport {
     async #once(c, base, after) {
         if (c.signal?.aborted)
             throw new Faulty(noAnswer(c.write ? "rejected" : "none", c.signal.reason));
+        // URLs drop such parts, also encoded ones: DELETE /queues/.. would be DELETE /.
+        if (/\/\.\.?(\/|$)/.test(c.path))
+            throw invalid(`name "." or "..": no path of HTTP can have it`, c.write);
         const query = Object.entries(c.query ?? {}).flatMap(([k, v]) => (v === undefined ? [] : [`${k}=${encodeURIComponent(v)}`])).join("&");
         const watch = new Watch(c.signal, c.stream ?? (this.#brokers.several && c.wait !== undefined ? silenceMax : 0));
         let response;

@@ -165,7 +165,7 @@ export async function* events(answer: Answer): AsyncGenerator<ServerEvent, void,
     const lines = (rest + chunk).split("\n");
     rest = lines.pop()!;
     for (const line of lines) {
-      const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line.replace(/\r$/, ""))!;
+      const [, name, value] = /^([^:]*):? ?(.*)$/s.exec(line.replace(/\r$/, ""))!;
       if (name === "event") e.type = value!;
       else if (name === "id") e.id = value!;
       else if (name === "data") e.data += (e.data && "\n") + value;
