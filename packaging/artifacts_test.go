@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -53,7 +52,6 @@ func TestArtefacts(t *testing.T) {
 	}
 	t.Run("each file has a checksum", a.testChecksums)
 	t.Run("wheel", a.testWheel)
-	t.Run("npm package", a.testJavaScript)
 	for _, p := range archives {
 		t.Run("archive for "+p.os+"/"+p.arch, func(t *testing.T) { a.testArchive(t, p) })
 		if p.os == "linux" {
@@ -240,40 +238,6 @@ func (a artefacts) testDeb(t *testing.T, p platform) {
 			"./usr/share/seb/grafana/seb.json", "./usr/share/seb/prometheus/seb.rules.yml", "./usr/share/zsh/vendor-completions/_seb",
 		}, "seb")
 		return
-	}
-}
-
-// testJavaScript tests the files of the npm package, and that its entry points are among them.
-func (a artefacts) testJavaScript(t *testing.T) {
-	got := untar(t, a.read(t, "sebbroker-"+a.version+".tgz"))
-	var described struct {
-		Name, Version string
-		Exports       map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(got["package/package.json"].text, &described); err != nil {
-		t.Fatal(err)
-	}
-	if described.Name != "sebbroker" || described.Version != a.version {
-		t.Errorf("the package is %s %s, want sebbroker %s", described.Name, described.Version, a.version)
-	}
-	entries := regexp.MustCompile(`"\./(dist/[^"]*)"`).FindAllSubmatch(got["package/package.json"].text, -1)
-	if len(described.Exports) < 2 || len(entries) < 4 {
-		t.Errorf("package.json has %d exports and %d entry points", len(described.Exports), len(entries))
-	}
-	for _, m := range entries {
-		if name := "package/" + string(m[1]); len(got[name].text) == 0 {
-			t.Errorf("no file %s", name)
-		}
-	}
-	for name, f := range got {
-		if f.mode != 0o644 || strings.Contains(name, "conformance") || strings.Contains(name, "src") {
-			t.Errorf("%s has mode %o in the package", name, f.mode)
-		}
-	}
-	for _, name := range []string{"README.md", "LICENSE", "dist/sebbroker.min.js"} {
-		if len(got["package/"+name].text) == 0 {
-			t.Errorf("no file %s", name)
-		}
 	}
 }
 

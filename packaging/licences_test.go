@@ -97,7 +97,7 @@ func repository(t *testing.T, text string) *release {
 		t.Fatal(err)
 	}
 	r.root = t.TempDir()
-	copies := []struct{ to, from string }{{"copied", original}, {"packaging", "."}, {vendored, filepath.Join("..", vendored)}, {"sdk/python", "../sdk/python"}, {"sdk/js", "../sdk/js"}}
+	copies := []struct{ to, from string }{{"copied", original}, {"packaging", "."}, {vendored, filepath.Join("..", vendored)}, {"sdk/python", "../sdk/python"}}
 	for _, c := range copies {
 		if err := os.CopyFS(filepath.Join(r.root, c.to), os.DirFS(c.from)); err != nil {
 			t.Fatal(err)

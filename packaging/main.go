@@ -1,7 +1,6 @@
 // Command packaging makes a release: archives for Linux and macOS, deb packages, an image for
-// containers, the packages of the Python and JavaScript clients, lists of all modules with their
-// licences (SBOM), and checksums. The same commit and version give the same bytes. A module without
-// an allowed licence is an error.
+// containers, a wheel of the Python client, lists of all modules with their licences (SBOM), and
+// checksums. The same commit and version give the same bytes. A module without an allowed licence is an error.
 //
 //	make release VERSION=0.1.0
 package main
@@ -109,9 +108,6 @@ func (r *release) run() (err error) {
 	}
 	if err := r.image(images); err != nil {
 		return fmt.Errorf("image: %w", err)
-	}
-	if err := r.javascript(); err != nil {
-		return fmt.Errorf("JavaScript package: %w", err)
 	}
 	described := map[string]bool{} // operating systems
 	for _, p := range r.platforms {

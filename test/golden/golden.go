@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,11 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/objstore"
@@ -141,37 +134,15 @@ func (c Caller) Call(ctx context.Context, method, path, body string, headers ...
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	return answerTo(req)
-}
-
-func answerTo(req *http.Request) ([]byte, error) {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := io.ReadAll(resp.Body)
 	if err = errors.Join(err, resp.Body.Close()); err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s %s: %s: %s", req.Method, req.URL.RequestURI(), resp.Status, answer)
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
 	}
 	return answer, err
-}
-
-// SecretsKey is the secrets key of the brokers, with which the signing key of a bucket is encrypted.
-const SecretsKey = "sebsecrets_f1f2b3943d016148f305eda37f3f52e780a0b40cc323ce867abd5a905ee88ae3_7906afaa"
-
-// SQS makes a call of the SQS API, signed with a pair. It returns the body of a 2xx answer.
-func (c Caller) SQS(ctx context.Context, pair *api.SigningPair, action, body string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Address+"/", strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("X-Amz-Target", "AmazonSQS."+action)
-	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	sum, by := sha256.Sum256([]byte(body)), aws.Credentials{AccessKeyID: pair.AccessKeyID, SecretAccessKey: pair.SecretAccessKey}
-	if err := v4.NewSigner().SignHTTP(ctx, by, req, hex.EncodeToString(sum[:]), "sqs", "eu-west-1", time.Now()); err != nil {
-		return nil, err
-	}
-	return answerTo(req)
 }
 
 // Expectation maps paths to a broker's answers: JSON, or lines of JSON as text.

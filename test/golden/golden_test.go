@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
 	"github.com/sebbroker/seb/internal/operate/config"
@@ -70,9 +69,6 @@ func testBucket(t *testing.T, base, bucket string) {
 	must.Get(c.Call(t.Context(), "POST", path, `{"value":"written later"}`, "Content-Type", "application/x-ndjson"))(t)
 	must.NoError(t, s.Close(t.Context()))
 	_, c = serve(t, bucket, t.TempDir())
-	if text, err := os.ReadFile(base + ".pair"); err == nil {
-		signs(t, c, text)
-	}
 	all, err := c.Call(t.Context(), "GET", path+"&offset=0&max-records=100000", "", "Accept", "application/x-ndjson")
 	for key, old := range want {
 		if err == nil && strings.HasPrefix(key, path) && (!strings.HasPrefix(string(all), old) || !strings.Contains(string(all[len(old):]), "written later")) {
@@ -87,20 +83,6 @@ func testBucket(t *testing.T, base, bucket string) {
 	}})
 	if err != nil || report.Packs == 0 || strings.HasSuffix(base, "-s3") && report.Snapshots == 0 {
 		t.Errorf("fsck: %+v, %v", report, err)
-	}
-}
-
-// signs checks that the pair of a token, made by an earlier program, still signs requests, and that the queue of its
-// client is as it was.
-func signs(t *testing.T, c golden.Caller, text []byte) {
-	var pair api.SigningPair
-	must.NoError(t, json.Unmarshal(text, &pair))
-	const queue = `{"QueueUrl":"/000000000000/signed"`
-	must.Get(c.SQS(t.Context(), &pair, "CreateQueue", signedQueue))(t)
-	check.Equal(t, string(must.Get(c.SQS(t.Context(), &pair, "ListQueueTags", queue+`}`))(t)), `{"Tags":{"a":"b"}}`)
-	got := must.Get(c.SQS(t.Context(), &pair, "ReceiveMessage", queue+`,"MessageAttributeNames":["All"],"WaitTimeSeconds":20}`))(t)
-	if !strings.Contains(string(got), `"Body":"signed"`) || !strings.Contains(string(got), `{"n":{"StringValue":"1","DataType":"Number"}}`) {
-		t.Errorf("received %s", got)
 	}
 }
 
@@ -181,7 +163,6 @@ func serve(t *testing.T, bucket, data string) (*server.Server, golden.Caller) {
 	t.Helper()
 	c := config.Default()
 	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, data, 0, "", 0, true
-	c.Secrets.Key = golden.SecretsKey
 	s := must.Get(server.Start(t.Context(), c, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, golden.Caller{Address: s.URL(), APIKey: s.APIKey()}

@@ -23,14 +23,11 @@ var (
 	commit   = flag.String("commit", "", "name of its commit")
 )
 
-// signedQueue are the attributes of a queue that a client of the SQS API has made.
-const signedQueue = `{"QueueName":"signed","Attributes":{"MaximumMessageSize":"2048"},"tags":{"a":"b"}}`
-
 const apiKey = "golden-key-0123456789"
 
 // TestGenerate makes an archive of each layout (the objects of a folder and of S3, the files of a folder
 // with journals), of a bucket that was raised from level 1, of one with tokens and rules, of one
-// with quotas, and of one with queues, some of a client of the SQS API:
+// with quotas, and of one with queues:
 //
 //	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
 //	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
@@ -53,22 +50,14 @@ type maker struct {
 	bucket, data string
 	rounds       int // records of each kind that a call of records writes
 	broker       *testenv.Broker
-	pair         api.SigningPair
 	golden.Caller
 }
 
 func (m *maker) start() {
 	m.t.Helper()
-	m.serve("--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
-}
-
-func (m *maker) serve(flags ...string) {
-	m.t.Helper()
-	key := filepath.Join(m.t.TempDir(), "secrets-key")
-	must.NoError(m.t, os.WriteFile(key, []byte(golden.SecretsKey+"\n"), 0o600))
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-	flags = append(flags, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "", "--secrets-key-file", key)
-	b := must.Get(testenv.Serve(m.program, env, flags...))(m.t)
+	b := must.Get(testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
+		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms"))(m.t)
 	m.t.Cleanup(b.Kill)
 	address := must.Get(b.Address(m.data))(m.t)
 	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
@@ -227,19 +216,8 @@ func makeQueues(t *testing.T) {
 	m.records(0)
 	m.compacts()
 	send(1)
-	m.signs()
 	m.stop()
 	m.finish("queues")
-}
-
-// signs makes the signing key of the cluster and a pair of it, and a queue with the pair.
-func (m *maker) signs() {
-	m.must("POST", "/tokens", `{"id":"signer","write":["*"],"read":["*"],"groups":["*"],"admin":["*"],"expires_at":"2126-01-01T00:00:00Z"}`, "Content-Type", "application/json")
-	text := m.must("POST", "/tokens/signer/aws", "")
-	must.NoError(m.t, json.Unmarshal(text, &m.pair))
-	must.Get(m.SQS(m.t.Context(), &m.pair, "CreateQueue", signedQueue))(m.t)
-	must.Get(m.SQS(m.t.Context(), &m.pair, "SendMessage", `{"QueueUrl":"/000000000000/signed","MessageBody":"signed","MessageAttributes":{"n":{"DataType":"Number","StringValue":"1"}}}`))(m.t)
-	must.NoError(m.t, os.WriteFile(filepath.Join("testdata", *commit+"-queues.pair"), text, 0o600))
 }
 
 // finish stores the archive and the program's answers, observed in a run that changes nothing
@@ -255,7 +233,13 @@ func (m *maker) finish(layout string) {
 		err = golden.Pack(t.Context(), store, &archive)
 	}
 	must.NoError(t, err)
-	m.serve()
+	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
+	b, err := testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
+	must.NoError(t, err)
+	t.Cleanup(b.Kill)
+	address, err := b.Address(m.data)
+	must.NoError(t, err)
+	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
 	var seen golden.Expectation
 	sebtest.Eventually(m.t, "the trigger database is open", func() bool {
 		seen, err = golden.Observe(t.Context(), m.Caller)

@@ -45,7 +45,7 @@ func node(t *testing.T) string {
 	return program
 }
 
-// TestJavaScriptBuild: sdk/js/dist is what tsc makes of the sources, and esbuild for pages. -update writes it.
+// TestJavaScriptBuild: sdk/js/dist is what tsc makes of the sources. -update writes it.
 func TestJavaScriptBuild(t *testing.T) {
 	t.Parallel()
 	node(t)
@@ -66,14 +66,13 @@ func TestJavaScriptBuild(t *testing.T) {
 	for _, config := range []string{"tsconfig.json", "tsconfig.conformance.json"} {
 		must.Get(testenv.Command(t.Context(), dir, tsc, "-p", config))(t)
 	}
-	bundle(t, filepath.Join(dir, "dist/browser.js"), filepath.Join(dir, "dist/sebbroker.min.js"))
 	made, committed := built(t, dir), built(t, javascript)
 	if !slices.Equal(slices.Sorted(maps.Keys(made)), slices.Sorted(maps.Keys(committed))) {
-		t.Error("sdk/js/dist has other files than its tools make: run go test ./test/sdk -run JavaScriptBuild -update")
+		t.Error("sdk/js/dist has other files than tsc makes: run go test ./test/sdk -run JavaScriptBuild -update")
 	}
 	for name, text := range made {
 		if committed[name] != text {
-			t.Errorf("sdk/js/dist/%s is not what its tools make: run go test ./test/sdk -run JavaScriptBuild -update", name)
+			t.Errorf("sdk/js/dist/%s is not what tsc makes: run go test ./test/sdk -run JavaScriptBuild -update", name)
 		}
 	}
 }
@@ -104,9 +103,9 @@ const bundleMax = 15_000
 // TestJavaScriptSize: the bundles for pages and for servers stay small.
 func TestJavaScriptSize(t *testing.T) {
 	t.Parallel()
-	index := filepath.Join(t.TempDir(), "index.js")
-	bundle(t, filepath.Join(javascript, "dist/index.js"), index)
-	for name, file := range map[string]string{"pages": filepath.Join(javascript, "dist/sebbroker.min.js"), "servers": index} {
+	for _, name := range []string{"browser", "index"} {
+		file := filepath.Join(t.TempDir(), name+".js")
+		bundle(t, name, file)
 		var zipped bytes.Buffer
 		z := must.Get(gzip.NewWriterLevel(&zipped, gzip.BestCompression))(t)
 		plain := must.Get(z.Write(must.Get(os.ReadFile(file))(t)))(t)
@@ -119,11 +118,10 @@ func TestJavaScriptSize(t *testing.T) {
 }
 
 // bundle writes an entry point of the SDK and all that it imports to one file.
-func bundle(t *testing.T, entry, file string) {
+func bundle(t *testing.T, name, file string) {
 	t.Helper()
-	entry = must.Get(filepath.Abs(entry))(t)
 	must.Get(testenv.Command(t.Context(), "../..", "go", "tool", "-modfile=tools/go.mod", "esbuild", "--bundle", "--minify", "--format=esm",
-		"--target=es2022", "--log-level=warning", "--outfile="+file, entry))(t)
+		"--target=es2022", "--log-level=warning", "--outfile="+file, "sdk/js/dist/"+name+".js"))(t)
 }
 
 // installedSDK returns a folder in which programs can import sebbroker.
@@ -298,7 +296,7 @@ func TestJavaScriptPage(t *testing.T) {
 		t.Skip("needs Debian's packages: ", err)
 	}
 	dir := t.TempDir()
-	copyTo(t, filepath.Join(dir, "sebbroker.js"), filepath.Join(javascript, "dist/sebbroker.min.js"))
+	bundle(t, "browser", filepath.Join(dir, "sebbroker.js"))
 	copyTo(t, filepath.Join(dir, "index.html"), "testdata/page.html")
 	site := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer site.Close()

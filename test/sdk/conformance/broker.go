@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -45,6 +46,8 @@ func newSite(program, dir string, brokers int) (*site, error) {
 			return nil, err
 		}
 		s.nodes = append(s.nodes, &node{address: address, data: filepath.Join(dir, fmt.Sprint("data", i))})
+	}
+	for i := range brokers {
 		if err := s.start(i); err != nil {
 			return nil, err
 		}
@@ -68,7 +71,28 @@ func (s *site) start(i int) error {
 	if _, err := p.Address(n.data); err != nil {
 		return fmt.Errorf("%w\n%s", err, p.Log())
 	}
-	return s.leads(len(s.nodes) == 1 || i == s.leader, i)
+	if err := s.leads(len(s.nodes) == 1 || i == s.leader, i); err != nil || i == s.leader {
+		return err
+	}
+	return await("the brokers see each other", s.linked) // else a takeover waits for a minute
+}
+
+// linked returns an error unless all brokers are up for the leader.
+func (s *site) linked() error {
+	var c api.Cluster
+	if err := s.once(http.MethodGet, "/cluster", "", "", &c); err != nil {
+		return err
+	}
+	up := 0
+	for i := range c.Members {
+		if c.Members[i].State == api.MemberUp && c.Members[i].Epoch > 0 {
+			up++
+		}
+	}
+	if up < len(s.nodes) {
+		return fmt.Errorf("%d of %d brokers are up", up, len(s.nodes))
+	}
+	return nil
 }
 
 // leads waits until a broker answers, or leads.
@@ -121,31 +145,34 @@ func (s *site) close() {
 
 // do sends a request to the leader, and decodes its answer. It repeats what is refused for the moment.
 func (s *site) do(method, path, kind, body string, out any) error {
-	return await(method+" "+path, func() error {
-		req, err := http.NewRequestWithContext(context.Background(), method, "http://"+s.nodes[s.leader].address+path, strings.NewReader(body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Content-Type", kind)
-		req.Header.Set("Accept", "application/json")
-		resp, err := s.http.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return err
-		}
-		if resp.StatusCode/100 != 2 {
-			return &refusal{resp.StatusCode, string(bytes.TrimSpace(text))}
-		}
-		if out == nil {
-			return nil
-		}
-		return json.Unmarshal(text, out)
-	})
+	return await(method+" "+path, func() error { return s.once(method, path, kind, body, out) })
+}
+
+// once is do without repetitions.
+func (s *site) once(method, path, kind, body string, out any) error {
+	req, err := http.NewRequestWithContext(context.Background(), method, "http://"+s.nodes[s.leader].address+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", kind)
+	req.Header.Set("Accept", "application/json")
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return &refusal{resp.StatusCode, string(bytes.TrimSpace(text))}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(text, out)
 }
 
 // refusal is an answer without a 2xx status.

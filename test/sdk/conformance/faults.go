@@ -122,10 +122,11 @@ func (c *cell) kill(x *exchange, after bool) {
 		}
 	}
 	s := c.site()
-	s.kill()
-	c.proxies[s.leader].refuse()
+	// The answer of the call may come as soon as the connection is cut, so the repair has begun before.
 	c.repair.Go(func() {
+		s.kill()
 		leader := s.leader
+		c.proxies[leader].refuse()
 		again := s.restart
 		if len(s.nodes) > 1 {
 			again = s.takeOver
@@ -133,18 +134,17 @@ func (c *cell) kill(x *exchange, after bool) {
 		c.fail(again())
 		c.fail(c.proxies[leader].listen())
 	})
-	panic(http.ErrAbortHandler)
+	x.ended()
 }
 
 // refuseFor refuses connections for a moment.
 func (c *cell) refuseFor(x *exchange) {
-	p := x.p
-	p.refuse()
 	c.repair.Go(func() {
+		x.p.refuse()
 		time.Sleep(waitShort)
-		c.fail(p.listen())
+		c.fail(x.p.listen())
 	})
-	panic(http.ErrAbortHandler)
+	x.ended()
 }
 
 // twoAddresses gives the client two addresses of one broker.
@@ -154,7 +154,10 @@ func twoAddresses(c *cell, open args) {
 }
 
 // silent sends nothing, for longer than a client waits.
-func silent(_ *cell, x *exchange) {
+func silent(_ *cell, x *exchange) { x.ended() }
+
+// ended waits for the end of the connection.
+func (x *exchange) ended() {
 	<-x.r.Context().Done()
 	panic(http.ErrAbortHandler)
 }

@@ -21,7 +21,7 @@ var (
 	full   = flag.Bool("full", false, "run all calls with all faults")
 	only   = flag.String("only", "", "regular expression of the cells to run, as call / fault")
 	speak  = flag.String("languages", "", "languages, separated by commas (empty: all)")
-	lanes  = flag.Int("lanes", 3, "cells of one language at once")
+	lanes  = flag.Int("lanes", 2, "cells of one language at once")
 	report = flag.String("report", "", "Markdown file for the table")
 )
 
@@ -30,6 +30,8 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 // TestMatrix gives each language each call with each fault. The broker must have what a client was told, and
 // all languages must be told the same. Without -full it runs a part of the cells.
 func TestMatrix(t *testing.T) {
+	skipShort(t)
+	t.Parallel()
 	cells := selected(t)
 	spoken := started(t)
 	bar := progress.New(os.Stderr, "cells", int64(len(cells)*len(spoken)), nil)
@@ -70,7 +72,14 @@ func TestMatrix(t *testing.T) {
 	}
 	t.Logf("\n%s\nslow calls:\n%s", table.markdown(names), strings.Join(table.slow(names), "\n"))
 	if *report != "" {
-		must.NoError(t, os.WriteFile(*report, []byte(reportHead+table.markdown(names)), 0o600))
+		must.NoError(t, os.WriteFile(*report, []byte(table.document(names, len(cells))), 0o600))
+	}
+}
+
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts many processes")
 	}
 }
 
@@ -95,32 +104,41 @@ func selected(t *testing.T) (list []cell) {
 	return list
 }
 
-// speaker is a language with its lanes.
+// speaker is a language with its command, and its lanes.
 type speaker struct {
-	name  string
-	lanes []*lane
+	name         string
+	command, env []string
+	lanes        []*lane
 }
 
-// started starts the lanes of all languages.
-func started(t *testing.T) (list []speaker) {
+// commands returns the languages, without lanes.
+func commands(t *testing.T) (list []speaker) {
 	root := must.Get(testenv.Root())(t)
-	own, others := testenv.NewAuthority(t), testenv.NewAuthority(t)
-	dir := t.TempDir()
-	l := &lab{program: testenv.Program(t), ca: own.File(t, dir), own: certificate(t, own), others: certificate(t, others)}
 	for _, g := range languages {
-		if *speak != "" && !slices.Contains(strings.Split(strings.ToLower(*speak), ","), strings.ToLower(g.name)) {
+		if *speak != "" && !slices.Contains(strings.Split(strings.ToLower(*speak), ","), strings.ToLower(strings.ReplaceAll(g.name, ", ", "-"))) {
 			continue
 		}
 		if _, err := exec.LookPath(g.needs); err != nil && g.needs != "" && os.Getenv("CI") != "true" {
 			t.Logf("%s is left out: %v", g.name, err)
 			continue
 		}
-		command, env := must.Get2(g.start(t.Context(), root, t.TempDir()))(t)
 		s := speaker{name: g.name}
-		for range *lanes {
-			s.lanes = append(s.lanes, must.Get(newLane(l, t.TempDir(), command, env))(t))
-		}
+		s.command, s.env = must.Get2(g.start(t.Context(), root, t.TempDir()))(t)
 		list = append(list, s)
+	}
+	return list
+}
+
+// started starts the lanes of all languages.
+func started(t *testing.T) []speaker {
+	own, others := testenv.NewAuthority(t), testenv.NewAuthority(t)
+	l := &lab{program: testenv.Program(t), ca: own.File(t, t.TempDir()), own: certificate(t, own), others: certificate(t, others)}
+	list := commands(t)
+	for i := range list {
+		s := &list[i]
+		for range *lanes {
+			s.lanes = append(s.lanes, must.Get(newLane(l, t.TempDir(), s.command, s.env))(t))
+		}
 	}
 	return list
 }

@@ -117,7 +117,12 @@ func (p *peer) read(out io.Reader) {
 
 // call carries out a call.
 func (p *peer) call(ctx context.Context, name string, a args) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	return p.callFor(ctx, callTime, name, a)
+}
+
+// callFor carries out a call that takes at most d.
+func (p *peer) callFor(ctx context.Context, d time.Duration, name string, a args) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	to := make(chan answer, 1)
 	p.mu.Lock()

@@ -120,6 +120,40 @@ func (t table) group(b *strings.Builder) {
 	}
 }
 
-const reportHead = `# The SDKs give the same answers
+// document returns the report: the table, and the differences that it accepts.
+func (t table) document(languages []string, cells int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, reportHead, time.Now().Format(time.DateOnly), cells*len(languages))
+	b.WriteString(t.markdown(languages) + "\n## Accepted differences\n\n| language | call | fault | reason |\n|---|---|---|---|\n")
+	for line := range strings.Lines(differences) {
+		if f := strings.SplitN(line, "|", 4); len(f) == 4 && !strings.HasPrefix(line, "#") {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", strings.TrimSpace(f[0]), strings.TrimSpace(f[1]), strings.TrimSpace(f[2]), strings.TrimSpace(f[3]))
+		}
+	}
+	return b.String()
+}
+
+const reportHead = `# What the SDKs say when something breaks
+
+Package client and the SDKs for other languages get the same calls with the same faults, on real brokers. Each
+answer is compared with what the broker has: nothing that was acknowledged is missing, nothing that may be
+repeated is there twice, and nothing that was rejected is there. All languages must give the same answer: the
+outcome, the code, the status, and the words of the broker; times, receipts and IDs are masked.
+
+    go run ./test/cmd/sdk -report docs/reports/sdk.md
+
+Of %s, %d cells. A fault meets one request of the call, and then the broker answers again, except where the
+client is refused each time: wrong keys and certificates, clock_wrong, 403, an older broker.
+
+| answer | meaning |
+|---|---|
+| ok | the result is right |
+| repeated | the client sent the request again by itself |
+| rejected | nothing is stored, and nothing can appear later |
+| unknown | it is stored once, or not at all |
+| error | of a call that writes nothing |
+
+After the answer comes the code of the broker, or the HTTP status if it had no code. "Stored" in a fault means that
+the broker carried out the request before the answer was lost.
 
 `
