@@ -24,6 +24,9 @@ const PartsMax = 1000
 // all of them: they are duplicates all at once, or the request is refused with ErrSequenceGap.
 func (b *Broker) SubmitAtomic(ctx context.Context, parts []Part) *Ticket {
 	t := &Ticket{results: make([]Result, len(parts)), passed: make([]int, len(parts))}
+	if len(parts) == 0 {
+		return t
+	}
 	passing := make([]log.Part, len(parts))
 	at, err := b.admitParts(ctx, parts, passing)
 	if err != nil {

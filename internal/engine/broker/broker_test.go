@@ -299,3 +299,8 @@ func TestClose(t *testing.T) {
 		check.ErrorIsf(t, err, broker.ErrClosed, "after close")
 	}
 }
+
+func TestAtomicRequestWithoutParts(t *testing.T) {
+	b := open(t, options(objstore.NewMemory()))
+	must.Equalf(t, len(b.SubmitAtomic(t.Context(), nil).Wait(t.Context())), 0, "results")
+}

@@ -208,8 +208,10 @@ func (l *Log) SubmitAtomic(parts []Part) *Ticket {
 			m.audit.Head.Joins = true
 		}
 	}
-	first := &t.members[0]
-	first.item.Value, first.atomic, first.bytes = first, t.members, bytes
+	if len(parts) > 0 {
+		first := &t.members[0]
+		first.item.Value, first.atomic, first.bytes = first, t.members, bytes
+	}
 	l.send(t, bytes)
 	return t
 }
