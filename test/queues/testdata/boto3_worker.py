@@ -29,11 +29,15 @@ url = None
 while True:
     try:
         url = url or sqs.get_queue_url(QueueName=sys.argv[1])["QueueUrl"]
+        failed = set()  # keys; a receive has several messages of one, and none is done before an earlier one
         for m in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=3, WaitTimeSeconds=1, AttributeNames=["All"]).get("Messages", []):
             handle = {"QueueUrl": url, "ReceiptHandle": m["ReceiptHandle"]}
-            if ask(m) == "0":
+            key = m["Attributes"].get("MessageGroupId")
+            if key not in failed and ask(m) == "0":
                 sqs.delete_message(**handle)
-            else:
-                sqs.change_message_visibility(VisibilityTimeout=0, **handle)
+                continue
+            if key:
+                failed.add(key)
+            sqs.change_message_visibility(VisibilityTimeout=0, **handle)
     except (BotoCoreError, ClientError):
         time.sleep(0.05)
