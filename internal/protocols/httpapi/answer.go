@@ -373,10 +373,10 @@ const (
 	// askedHeaders are the request headers that a page of another origin may set, and shownHeaders
 	// those of answers that it may read.
 	askedHeaders = "Authorization, Content-Type, Accept, If-Match, If-None-Match, Last-Event-ID, " +
-		api.HeaderProducerID + ", " + api.HeaderProducerEpoch + ", " + api.HeaderSequence
+		api.HeaderProducerID + ", " + api.HeaderProducerEpoch + ", " + api.HeaderSequence + ", " + api.HeaderAfter
 	shownHeaders = "ETag, Retry-After, WWW-Authenticate, " + api.HeaderEpoch + ", " + api.HeaderBaseOffset + ", " + api.HeaderNextOffset + ", " +
 		api.HeaderResumeOffset + ", " + api.HeaderOffset + ", " + api.HeaderPartition + ", " + api.HeaderTimestamp + ", " + api.HeaderKeyIndexLag + ", " +
-		api.HeaderValueBytes + ", " + api.HeaderScannedRecords + ", " + api.HeaderScannedBytes
+		api.HeaderValueBytes + ", " + api.HeaderScannedRecords + ", " + api.HeaderScannedBytes + ", " + api.HeaderPosition + ", " + api.HeaderLeader
 	// preflightSeconds is how long a browser may keep the answer to a preflight.
 	preflightSeconds = "600"
 )

@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/api"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -67,6 +71,20 @@ func TestNamedOriginsAreServed(t *testing.T) {
 	for path, origin := range map[string]string{"/topic": "https://evil.example.com", "/no": app} {
 		if a := s.from(origin, "OPTIONS", path, "Access-Control-Request-Method", "PUT"); a.status != 403 && a.status != 404 {
 			t.Errorf("preflight of %s for %s: %s", origin, path, a)
+		}
+	}
+}
+
+// TestOriginsMayUseAllHeaders: a page of a named origin may set and read the headers that the description of the
+// API names, so that a client in it works as elsewhere.
+func TestOriginsMayUseAllHeaders(t *testing.T) {
+	const app = "https://app.example.com"
+	s := everyRoute(t, func(c *setup) { c.http.Origins = []string{app} })
+	a := s.from(app, "OPTIONS", "/topic?topic-name=t", "Access-Control-Request-Method", "PUT")
+	known := a.header.Get("Access-Control-Allow-Headers") + ", " + a.header.Get("Access-Control-Expose-Headers")
+	for _, name := range regexp.MustCompile(`Seb-[A-Z][A-Za-z-]*`).FindAllString(string(must.Get(os.ReadFile("openapi.yaml"))(t)), -1) {
+		if name != api.HeaderSession && !slices.Contains(strings.Split(known, ", "), name) { // the console has that, of its own origin
+			t.Errorf("a page can neither set nor read %s", name)
 		}
 	}
 }
