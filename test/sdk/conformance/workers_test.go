@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	loadTime = flag.Duration("time", 0, "TestWorkers: duration of the load (0: until a broker and a worker were killed)")
+	loadTime = flag.Duration("time", 0, "TestWorkers: duration of the load (0: until a broker and a worker were killed once)")
 	workers  = flag.Int("workers", 4, "TestWorkers: workers, of all languages in turns")
 )
 
@@ -29,9 +29,8 @@ const (
 	workersQueue   = "jobs"
 	leaseTime      = 3 * time.Second
 	deliveriesMax  = 5
-	killsAtLeast   = 1
 	sendPause      = 50 * time.Millisecond
-	killPause      = 2 * time.Second // on average, with -time
+	killPause      = 2 * time.Second // on average
 	specialsMax    = 4000            // messages of a producer with an entry in the script
 	workerCapacity = 4
 )
@@ -214,35 +213,42 @@ func (w *field) send(p *peer, list []args) bool {
 	return true
 }
 
-// disturb kills brokers and workers, and stops workers, until the load ends.
+// disturb kills brokers and workers, and stops workers, until the load ends; without -time once each.
 func (w *field) disturb() {
+	if *loadTime == 0 {
+		for action := range 3 {
+			w.act(action)
+		}
+		return
+	}
 	bar := progress.New(os.Stderr, "acknowledged messages", -1, nil)
 	defer bar.Clear()
-	for end := time.Now().Add(*loadTime); *loadTime > 0 && time.Now().Before(end) || *loadTime == 0 && (w.kills < killsAtLeast || w.takeovers < killsAtLeast); {
-		pause := 2 * killPause
-		if *loadTime == 0 {
-			pause = killPause / 4
-		}
-		time.Sleep(rand.N(pause))
+	for end := time.Now().Add(*loadTime); time.Now().Before(end); {
+		time.Sleep(rand.N(2 * killPause))
 		w.mu.Lock()
 		bar.Set(int64(len(w.sent)))
 		w.mu.Unlock()
-		h := w.hands[rand.IntN(len(w.hands))]
-		switch rand.IntN(5) {
-		case 0, 1:
-			h.peer.kill()
-			w.work(h)
-			w.kills++
-		case 2:
-			must.Get(h.peer.call(w.t.Context(), "stop", args{}))(w.t)
-			w.end(h.peer)
-			w.work(h)
-			w.stops++
-		default:
-			w.site.kill()
-			must.NoError(w.t, w.site.takeOver())
-			w.takeovers++
-		}
+		w.act(rand.IntN(5))
+	}
+}
+
+// act kills a worker, stops one, or kills the broker that leads.
+func (w *field) act(action int) {
+	h := w.hands[rand.IntN(len(w.hands))]
+	switch action {
+	case 0:
+		h.peer.kill()
+		w.work(h)
+		w.kills++
+	case 1:
+		must.Get(h.peer.call(w.t.Context(), "stop", args{}))(w.t)
+		w.end(h.peer)
+		w.work(h)
+		w.stops++
+	default:
+		w.site.kill()
+		must.NoError(w.t, w.site.takeOver())
+		w.takeovers++
 	}
 }
 
