@@ -365,6 +365,9 @@ func (p *atomicProducing) prepareMessages(ctx context.Context) error {
 				return atLine(problem.BadField("queue", "%s has messages of priority %d, and its partition %d has records: give one of these in a request",
 					q.name, part.Partition, part.Partition), q.lines[0])
 			}
+			if err := p.in.Memory.Hold(partOverhead); err != nil {
+				return err
+			}
 			data, err := p.in.Memory.Get(len(part.Data))
 			if err != nil {
 				return err
