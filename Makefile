@@ -27,7 +27,7 @@ LONGEST   := ./test/torture ./test/sim ./internal/protocols/httpapi ./cmd/seb ./
 WAITING   := $(addprefix ./internal/,protocols/httpapi protocols/kafka operate/server engine/broker) ./cmd/seb $(addprefix ./internal/,operate/node triggers/rules operate/fsck) ./test/sim ./test/tidy
 GOTEST    := $(GO) test -vet=off -ldflags='-s -w'
 
-.PHONY: help run build test test-pressure test-bench test-packaging check lint fmt race fuzz bench console release s3server vet
+.PHONY: help run build test test-pressure test-bench test-packaging test-migrate check lint fmt race fuzz bench console release s3server vet
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,19 +36,23 @@ run: build ## build and start a broker: records in ./seb-bucket, the rest in ./s
 	./bin/seb serve
 
 # The flags are those of go run and go test, so that they find the packages in the cache. Releases also trim paths.
-build: ## ./bin/seb
+build: ## ./bin/seb and ./bin/seb-migrate
 	@[ -x bin/seb ] || echo 'building ./bin/seb: the first time takes 2 to 4 minutes'
 	$(GO) build $(if $(wildcard bin/seb),,-v) -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
+	$(GO) build -C migrate -ldflags '$(LDFLAGS)' -o ../bin/seb-migrate ./cmd/seb-migrate
 
 test: s3server vet ## every test, the S3 server included
 	GOGC=400 $(GOTEST) -p 3 -parallel 3 -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
-	$(MAKE) -j3 test-pressure test-bench test-packaging  # at the same time
+	$(MAKE) -j3 test-pressure test-bench test-packaging test-migrate  # at the same time
 
 test-pressure:
 	$(GOTEST) -parallel 12 -timeout $(TIMEOUT) ./test/pressure  # with the GOGC of users: it measures memory to the MiB
 
 test-bench:
 	cd bench && GOGC=400 $(GOTEST) -p 4 -parallel 8 -timeout $(TIMEOUT) ./...
+
+test-migrate:
+	cd migrate && GOGC=400 $(GOTEST) -timeout $(TIMEOUT) ./...
 
 test-packaging:
 	cd packaging && $(GOTEST) ./...  # licences of all modules; SBOM and files of a small release
@@ -77,13 +81,16 @@ lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code
 	$(TOOL) staticcheck ./...
 	$(TOOL) actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
+	cd migrate && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	cd packaging && $(GO) vet ./... && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	$(GO) vet -tags failpoints ./cmd/seb ./internal/engine/base/failpoint
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 	cd bench && GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	cd migrate && GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 	@TOOL='$(TOOL)' VULNDB='$(VULNDB)' tools/vuln ./...
 	@cd bench && TOOL='$(GO) tool -modfile=../tools/go.mod' VULNDB='$(VULNDB)' ../tools/vuln ./...
+	@cd migrate && TOOL='$(GO) tool -modfile=../tools/go.mod' VULNDB='$(VULNDB)' ../tools/vuln ./...
 
 fmt: ## format in place
 	$(TOOL) gofumpt -w -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)
@@ -121,3 +128,4 @@ s3server:
 vet:
 	$(GO) vet ./...
 	cd bench && $(GO) vet ./...
+	cd migrate && $(GO) vet ./...

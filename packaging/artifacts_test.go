@@ -183,12 +183,12 @@ func (a artefacts) testArchive(t *testing.T, p platform) {
 	got := untar(t, a.read(t, folder+".tar.gz"))
 	var names []string
 	for _, name := range []string{
-		"LICENSE", "README.md", "completions/seb.bash", "completions/seb.fish", "completions/seb.zsh", "seb", "seb-bench", "seb.1.gz",
+		"LICENSE", "README.md", "completions/seb.bash", "completions/seb.fish", "completions/seb.zsh", "seb", "seb-bench", "seb-migrate", "seb.1.gz",
 		"share/grafana/seb.json", "share/prometheus/seb.rules.yml",
 	} {
 		names = append(names, folder+"/"+name)
 	}
-	got.test(t, names, "seb", "seb-bench")
+	got.test(t, names, "seb", "seb-bench", "seb-migrate")
 	for name := range programs {
 		want := a.listed(t, name, p.os)
 		info, err := buildinfo.Read(bytes.NewReader(got[folder+"/"+name].text))
@@ -232,11 +232,11 @@ func (a artefacts) testDeb(t *testing.T, p platform) {
 			t.Fatal(err)
 		}
 		untar(t, text).test(t, []string{
-			"./etc/seb/seb.env", "./usr/bin/seb", "./usr/lib/systemd/system/seb.service",
+			"./etc/seb/seb.env", "./usr/bin/seb", "./usr/bin/seb-migrate", "./usr/lib/systemd/system/seb.service",
 			"./usr/share/bash-completion/completions/seb", "./usr/share/doc/seb/changelog.gz", "./usr/share/doc/seb/copyright",
 			"./usr/share/fish/vendor_completions.d/seb.fish", "./usr/share/lintian/overrides/seb", "./usr/share/man/man1/seb.1.gz",
 			"./usr/share/seb/grafana/seb.json", "./usr/share/seb/prometheus/seb.rules.yml", "./usr/share/zsh/vendor-completions/_seb",
-		}, "seb")
+		}, "seb", "seb-migrate")
 		return
 	}
 }

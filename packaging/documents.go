@@ -100,7 +100,7 @@ func (r *release) manCommand(b *bytes.Buffer, seb string, path []string) error {
 	usage, _, _ := strings.Cut(help, "\nFlags:")
 	for _, m := range command.FindAllStringSubmatch(usage, -1) {
 		switch m[1] {
-		case "help", "completion", "seb", "bench": // bench prints the help of seb-bench
+		case "help", "completion", "seb", "bench", "migrate": // they print the help of other programs
 			continue
 		}
 		if err := r.manCommand(b, seb, append(path[:len(path):len(path)], m[1])); err != nil {

@@ -68,7 +68,7 @@ func (r *release) licences() error {
 		return err
 	}
 	tests := []string{"-test", "./..."}
-	for dir, args := range map[string][]string{".": tests, "bench": tests, "packaging": tests, "tools": {"tool"}} {
+	for dir, args := range map[string][]string{".": tests, "bench": tests, "migrate": tests, "packaging": tests, "tools": {"tool"}} {
 		for _, goos := range []string{"linux", "darwin"} {
 			list, err := r.modules(goos, filepath.Join(r.root, dir), args...)
 			if err != nil {

@@ -125,12 +125,13 @@ func repository(t *testing.T, text string) *release {
 		}
 		write("copied/LICENSE", text)
 	}
-	for _, dir := range []string{".", "bench", "tools"} {
+	for _, dir := range []string{".", "bench", "migrate", "tools"} {
 		write(filepath.Join(dir, "go.mod"), mod+replace+map[string]string{"tools": "tool github.com/AlekSi/pointer\n"}[dir])
 		write(filepath.Join(dir, "go.sum"), string(sums))
 	}
 	write("cmd/seb/main.go", program)
 	write("bench/cmd/seb-bench/main.go", program)
+	write("migrate/cmd/seb-migrate/main.go", program)
 	write("LICENSE", "Permission is hereby granted, free of charge\n")
 	write("README.md", "# Seb\n")
 	return r

@@ -158,7 +158,7 @@ func (r *release) platform(p platform) error {
 		"share/prometheus/seb.rules.yml": filepath.Join(r.root, "packaging", "prometheus", "seb.rules.yml"),
 		"share/grafana/seb.json":         filepath.Join(r.root, "packaging", "grafana", "seb.json"),
 	}
-	for _, name := range []string{"seb", "seb-bench", "seb.1.gz", "completions/seb.bash", "completions/seb.zsh", "completions/seb.fish"} {
+	for _, name := range []string{"seb", "seb-bench", "seb-migrate", "seb.1.gz", "completions/seb.bash", "completions/seb.zsh", "completions/seb.fish"} {
 		files[name] = filepath.Join(stage, name)
 	}
 	name := fmt.Sprintf("seb_%s_%s_%s", r.version, p.os, p.arch)
@@ -172,7 +172,7 @@ func (r *release) platform(p platform) error {
 }
 
 // programs are the programs of a release, with the folders of their modules.
-var programs = map[string]string{"seb": ".", "seb-bench": "bench"}
+var programs = map[string]string{"seb": ".", "seb-bench": "bench", "seb-migrate": "migrate"}
 
 // build builds a program once and returns its path.
 func (r *release) build(p platform, name string) (string, error) {

@@ -31,7 +31,7 @@ const base = "internal/engine/base"
 
 // support is code that is not in the program, including everything below it: tests, examples and other
 // modules. It may import any package, and production code must not import it.
-var support = []string{"test", "examples", "bench", "packaging", "tools"}
+var support = []string{"test", "examples", "bench", "migrate", "packaging", "tools"}
 
 // onlyFrom restricts the importers of a package further.
 var onlyFrom = map[string][]string{

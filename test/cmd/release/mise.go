@@ -61,7 +61,7 @@ func (c *checks) mise() error {
 	if _, err := mise("install"); err != nil {
 		return err
 	}
-	for _, name := range []string{"seb", "seb-bench"} {
+	for _, name := range []string{"seb", "seb-bench", "seb-migrate"} {
 		if out, err := mise("exec", "--", name, "version"); err != nil || !strings.Contains(out, version) {
 			return fmt.Errorf("%s from mise prints %q, want version %s: %w", name, out, version, err)
 		}
