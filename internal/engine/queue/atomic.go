@@ -136,14 +136,14 @@ func (p *Prepared) Watch(t *broker.Ticket, first int) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for i := range p.Parts {
-			m.stored(p.l, &p.Parts[i], results[i].Err)
+			m.stored(p.l, &p.Parts[i], &results[i])
 		}
 	})
 }
 
-// stored notes that a part is in the log.
-func (m *Queues) stored(l *live, part *broker.Part, err error) {
-	if err != nil {
+// stored notes that a part is in the log. A duplicate was noted when its original was stored.
+func (m *Queues) stored(l *live, part *broker.Part, r *broker.Result) {
+	if r.Err != nil || r.Duplicate {
 		return
 	}
 	m.met.sent.Add(part.Summary.Records)

@@ -98,4 +98,6 @@ func TestAtomicMessagesAreAllOrNone(t *testing.T) {
 	}
 	_, err = f.q.Prepare(t.Context(), "mails", []queue.Message{{Value: []byte("b"), Priority: 3}}, nil)
 	must.ErrorIs(t, err, state.ErrInvalid)
+	f.close() // waits until the queues have noted the results
+	must.Equalf(t, f.met.GetOrCreateCounter("seb_queue_sent_total").Get(), uint64(2), "seb_queue_sent_total")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/engine/broker"
@@ -31,6 +32,7 @@ type fixture struct {
 	b   *broker.Broker
 	q   *queue.Queues
 	log *sebtest.Log // of the queues
+	met *metrics.Set // of the queues
 }
 
 func open(t *testing.T, s objstore.Store) *fixture { return openFor(t, s) }
@@ -55,8 +57,8 @@ func openWith(t testing.TB, s objstore.Store, change func(*broker.Options)) *fix
 
 // serve opens the queues of a broker.
 func serve(t testing.TB, b *broker.Broker) *fixture {
-	f := &fixture{t: t, b: b, log: &sebtest.Log{}}
-	f.q = queue.Open(queue.Options{Broker: b, Logger: f.log.Logger()})
+	f := &fixture{t: t, b: b, log: &sebtest.Log{}, met: metrics.NewSet()}
+	f.q = queue.Open(queue.Options{Broker: b, Logger: f.log.Logger(), Metrics: f.met})
 	t.Cleanup(f.close)
 	return f
 }

@@ -127,6 +127,9 @@ func (p *atomicProducing) parse(q *httpconn.Params, r *http.Request) error {
 	if p.producer != nil && p.producer.Sequence != 0 {
 		q.Fail(api.HeaderSequence, "want 0 with %s, given %d: the next request of a producer has the next epoch", httpconn.ParamAtomic, p.producer.Sequence)
 	}
+	if p.producer != nil && r.Header.Get(api.HeaderProducerEpoch) == "" {
+		q.Fail(api.HeaderProducerEpoch, "required with %s: it is the number of the request", httpconn.ParamAtomic)
+	}
 	if q.Fault != nil {
 		return q.Fault
 	}

@@ -187,7 +187,7 @@ func TestAtomicBatchesWithOneBadFrame(t *testing.T) {
 		"sequence of its own": {frame("orders", 2, foreign), api.BadRequest, "Seb-Producer-Id: "},
 	} {
 		before := s.grown()
-		a := s.atomic(api.RecordBatch, frame("orders", 1, good)+c.frame, api.HeaderProducerID, "1", api.HeaderSequence, "0")
+		a := s.atomic(api.RecordBatch, frame("orders", 1, good)+c.frame, api.HeaderProducerID, "1", api.HeaderProducerEpoch, "0", api.HeaderSequence, "0")
 		if p := a.problem(t); p.Code != c.code || !strings.Contains(p.Detail, c.text) {
 			t.Errorf("%s: %s, want %s, %q", name, a, c.code, c.text)
 		}
@@ -224,6 +224,8 @@ func TestArgumentsOfAtomicRequests(t *testing.T) {
 	check.Equal(t, s.atomic(api.NDJSON, line, "Content-Encoding", "gzip").problem(t).Code, api.UnsupportedMediaType)
 	check.Equal(t, s.atomic(api.NDJSON, line, api.HeaderProducerID, "1", api.HeaderSequence, "1").problem(t).Detail,
 		"Seb-Sequence: want 0 with atomic, given 1: the next request of a producer has the next epoch")
+	check.Equal(t, s.atomic(api.NDJSON, line, api.HeaderProducerID, "1", api.HeaderSequence, "0").problem(t).Detail,
+		"Seb-Producer-Epoch: required with atomic: it is the number of the request")
 	if a := s.get("/topics"); strings.Contains(string(a.body), `"t"`) {
 		t.Errorf("a refused request made a topic: %s", a)
 	}
@@ -254,7 +256,7 @@ func TestRepeatedAtomicRequest(t *testing.T) {
 
 	batches := frame("orders", 0, batch(t, record.EncodeOptions{}, value("x"))) + frame("other", 0, batch(t, record.EncodeOptions{}, value("y")))
 	sendBatches := func() *answered {
-		return s.atomic(api.RecordBatch, batches, api.HeaderProducerID, "6", api.HeaderSequence, "0")
+		return s.atomic(api.RecordBatch, batches, api.HeaderProducerID, "6", api.HeaderProducerEpoch, "0", api.HeaderSequence, "0")
 	}
 	first = sendBatches()
 	s.must(201, first, nil)
@@ -309,9 +311,9 @@ func TestStandbyForwardsAtomicRequests(t *testing.T) {
 	leads, standby, _ := pair(t)
 	newQueue(standby, "mails", "")
 	lines := `{"topic":"orders","value":"o"}` + "\n" + `{"queue":"mails","value":"m"}` + "\n" + `{"event":"e","entity_id":"1"}`
-	a := standby.atomic(api.NDJSON, lines, api.HeaderProducerID, "1", api.HeaderSequence, "0")
+	a := standby.atomic(api.NDJSON, lines, api.HeaderProducerID, "1", api.HeaderProducerEpoch, "0", api.HeaderSequence, "0")
 	check.Equal(t, a.String(), `201 {"records":[{"topic":"orders","partition":0,"offset":0},{"queue":"mails","id":"0-0"},{"topic":"events","partition":0,"offset":0}]}`)
-	a = leads.atomic(api.NDJSON, lines, api.HeaderProducerID, "1", api.HeaderSequence, "0")
+	a = leads.atomic(api.NDJSON, lines, api.HeaderProducerID, "1", api.HeaderProducerEpoch, "0", api.HeaderSequence, "0")
 	check.Equal(t, a.String(), `201 {"records":[{"topic":"orders","partition":0,"offset":0},{"queue":"mails","id":"0-0"},{"topic":"events","partition":0,"offset":0}],"duplicate":true}`)
 	before := leads.grown()
 	check.Equal(t, standby.atomic(api.NDJSON, lines+"\n"+`{"queue":"mails","value":"m","dedup":"d"}`).problem(t).Code, api.BadRequest)
