@@ -54,7 +54,7 @@ func (c *Client) ProduceAll(ctx context.Context, items []Item) ([]StoredItem, er
 // takes them. It does not use lines after it has returned.
 func (c *Client) ProduceAllLines(ctx context.Context, lines []byte) (list []StoredItem, err error) {
 	count := 0
-	for line := range bytes.Lines(lines) {
+	for line := range bytes.Lines(bytes.TrimPrefix(lines, []byte("\uFEFF"))) { // a mark of UTF-8 is no line
 		if len(bytes.TrimSpace(line)) > 0 {
 			count++
 		}

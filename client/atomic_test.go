@@ -50,6 +50,8 @@ func TestProduceAll(t *testing.T) {
 		t.Errorf("an invalid item: %v", err)
 	}
 	check.Equal(t, must.Get(c.Topic(t.Context(), "orders"))(t).Partitions[2].Next, int64(6))
+	marked := must.Get(c.ProduceAllLines(t.Context(), []byte("\uFEFF\n{\"topic\":\"orders\",\"value\":\"v\"}\n")))(t)
+	check.Equalf(t, len(marked), 1, "items after a mark of UTF-8")
 	for _, invalid := range [][]client.Item{nil, {{}}, {{Topic: "a", Queue: "b"}}, {{Event: &client.Event{Name: "\xff", EntityID: "1"}}}} {
 		_, err := c.ProduceAll(t.Context(), invalid)
 		check.ErrorIsf(t, err, client.ErrRejected, "%+v", invalid)

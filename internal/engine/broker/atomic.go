@@ -12,6 +12,9 @@ import (
 // Part is a part of an atomic request.
 type Part struct {
 	Append // ExpectedOffset is ignored
+	// Keyed: keys chose the partitions for the topic. One of its parts is enough to find a repetition whose
+	// partitions differ, because the topic has got more.
+	Keyed bool
 	// Update, if not nil, is a change of a queue about the messages of the append.
 	Update *QueueUpdate
 }
@@ -66,7 +69,7 @@ func (b *Broker) admitParts(ctx context.Context, parts []Part, out []log.Part) (
 		if seen[id] {
 			return i, &state.InvalidError{Field: "partition", Reason: fmt.Sprintf("two parts for partition %d of topic %s", p.Partition, p.Topic)}
 		}
-		seen[id] = true
+		seen[id], head.Keyed = true, p.Keyed
 		out[i] = log.Part{Append: log.Append{Head: head, Data: p.Data, Release: p.Release, Memory: p.Memory}}
 		if p.Update != nil {
 			out[i].Op = new(core.Op)

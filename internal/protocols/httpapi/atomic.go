@@ -47,6 +47,7 @@ type atomicProducing struct {
 type atomicTopic struct {
 	name       string
 	known      bool
+	keyed      bool // keys choose partitions
 	partitions int
 	settings   state.Settings
 	spec       broker.TopicSpec // of the topic, if it does not exist
@@ -241,7 +242,7 @@ func (p *atomicProducing) addRecord(source *encoding.Atomic, rec record.Record) 
 		}
 		to = int32(n)
 	} else {
-		to = record.PartitionOf(rec.Key, t.partitions)
+		to, t.keyed = record.PartitionOf(rec.Key, t.partitions), t.keyed || rec.Key != nil
 	}
 	line.group, err = p.groupOf(t, to)
 	if err != nil {
@@ -433,6 +434,9 @@ func (p *atomicProducing) submit(ctx context.Context) ([]broker.Result, error) {
 	parts := make([]broker.Part, len(p.appends))
 	for i := range parts {
 		parts[i].Append = p.appends[i]
+	}
+	for _, g := range p.groups {
+		parts[g.part].Keyed, g.topic.keyed = g.topic.keyed, false // one of a topic's
 	}
 	for _, q := range p.order {
 		for i := range q.prepared.Parts {

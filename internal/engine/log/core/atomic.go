@@ -72,7 +72,10 @@ func (c *Core) refusesPart(a *Append, held int64, records []state.Record) (owner
 		return 0, held, records, state.ErrUnauthorized
 	}
 	if a.Idempotent {
-		if err = c.refusesBatch(a); err == nil {
+		if err = c.refusesBatch(a); err == nil && a.Keyed && c.seenElsewhere(a) {
+			err = state.ErrSequenceGap
+		}
+		if err == nil {
 			owner, records, err = c.rememberProducer(a, records)
 		}
 		if err != nil {
@@ -81,6 +84,22 @@ func (c *Core) refusesPart(a *Append, held int64, records []state.Record) (owner
 	}
 	grown, err = c.lead.overlay.Reservable(a.Topic, a.Partition, -1, held)
 	return owner, grown, records, err
+}
+
+// seenElsewhere reports whether any partition of the topic has a batch of the producer's epoch, which is the number
+// of its request. A part that is no duplicate then repeats a request with other partitions.
+func (c *Core) seenElsewhere(a *Append) bool {
+	t := c.lead.overlay.Topic(a.Topic)
+	if t == nil {
+		return false
+	}
+	k := state.ProducerKey{PartitionID: state.PartitionID{Topic: a.Topic}, ID: a.Producer.ID}
+	for ; k.Partition < uint32(t.Partitions.Len()); k.Partition++ {
+		if p, known := c.lead.overlay.Producer(k); known && p.Epoch == a.Producer.Epoch {
+			return true
+		}
+	}
+	return false
 }
 
 // refuse sets the errors of an atomic request that is refused because of Appends[at], or of the op that it

@@ -149,6 +149,20 @@ func TestAtomicDuplicates(t *testing.T) {
 	must.Equalf(t, end.Partitions.At(1).Next, 2, "end of partition 1")
 }
 
+// TestAtomicRepetitionWithOtherPartitions: keys choose other partitions for a repetition if the topic has got more.
+func TestAtomicRepetitionWithOtherPartitions(t *testing.T) {
+	b := leader(t, core.Config{})
+	keyed := func(partition uint32, epoch int16) core.Append {
+		a := produced(part(topicID, partition), 7, epoch, 0)
+		a.Keyed = true
+		return a
+	}
+	must.EqualSlicesf(t, errorsOf(b.atomic(nil, keyed(0, 0))), []error{nil}, "first")
+	must.EqualSlicesf(t, errorsOf(b.atomic(nil, keyed(1, 0))), []error{state.ErrSequenceGap}, "in another partition")
+	must.EqualSlicesf(t, errorsOf(b.atomic(nil, keyed(0, 0))), []error{core.ErrDuplicate}, "in the same one")
+	must.EqualSlicesf(t, errorsOf(b.atomic(nil, keyed(1, 1))), []error{nil}, "next request")
+}
+
 // TestAtomicBesideOthers checks the order of offsets in a slot with other members.
 func TestAtomicBesideOthers(t *testing.T) {
 	b := leader(t, core.Config{})

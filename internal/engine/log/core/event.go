@@ -139,6 +139,9 @@ type Append struct {
 
 	// Atomic: the append is one of a Proposal.Atomics.
 	Atomic bool
+	// Keyed: keys chose the partition of this and of others of the atomic request for the topic. A repetition has
+	// other partitions if the topic has got more.
+	Keyed bool
 
 	Base int64 // set at freeze: first offset; with ErrDuplicate that of the original
 	// Err is set at freeze: nil, or why the append is not in the slot. It is a refusal of package
