@@ -51,7 +51,7 @@ var faults = []*fault{
 	}},
 	{name: "reset before", times: 1, temporary: true, act: func(_ *cell, x *exchange) { x.cut() }},
 	{name: "reset after", times: 1, temporary: true, act: after(func(x *exchange, _ reply) { x.cut() })},
-	{name: "reset, stored later", times: 1, races: true, temporary: true, act: func(_ *cell, x *exchange) { x.later(waitShort) }},
+	{name: "reset, stored later", times: 1, races: true, temporary: true, act: (*cell).later},
 	{name: "answer cut in its head", times: 1, temporary: true, act: after(func(x *exchange, _ reply) { x.cutHead() })},
 	{name: "answer cut in its body", times: 1, temporary: true, act: after(func(x *exchange, a reply) { x.cutBody(a) })},
 	{name: "429 Retry-After", times: 1, temporary: true, act: refused(api.OverBudget, "1")},
@@ -135,6 +135,16 @@ func (c *cell) kill(x *exchange, after bool) {
 		c.fail(c.proxies[leader].listen())
 	})
 	x.ended()
+}
+
+// later sends the request to the broker when the client has gone.
+func (c *cell) later(x *exchange) {
+	c.repair.Go(func() {
+		time.Sleep(waitShort)
+		_, err := x.stored()
+		c.fail(err)
+	})
+	x.cut()
 }
 
 // refuseFor refuses connections for a moment.

@@ -56,7 +56,7 @@ func (n *lane) close() error {
 		}
 	}
 	for _, p := range []*proxy{n.proxies[0], n.proxies[1], n.trusted, n.untrusted} {
-		p.close()
+		p.refuse()
 	}
 	return err
 }
@@ -82,7 +82,7 @@ type cell struct {
 	rule     *rule
 	receipts []string // of messages that the test has leased
 
-	repair sync.WaitGroup // brokers and proxies that come back
+	repair sync.WaitGroup // brokers and proxies that come back, and requests that the broker gets late
 	mu     sync.Mutex     // guards wrong
 	wrong  []error        // what must not be
 }
@@ -138,13 +138,16 @@ func (c *cell) run(ctx context.Context) (o outcome) {
 		return outcome{class: "not run", err: err}
 	}
 	c.route(c.rule)
+	// Requests that the call has sent may start a repair while this function begins to wait, which a counter of 0
+	// does not allow.
+	c.repair.Add(1)
 	begin := time.Now()
 	a, err := c.peer.call(ctx, c.call.do, c.call.args(c))
 	took := time.Since(begin)
 	defer func() { o.took = took }()
+	c.repair.Done()
 	c.repair.Wait()
 	for _, p := range []*proxy{c.proxies[0], c.proxies[1], c.trusted, c.untrusted} {
-		p.late.Wait()
 		c.fail(p.admit())
 	}
 	c.route(nil)

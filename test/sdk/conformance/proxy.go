@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -28,8 +27,6 @@ type proxy struct {
 	refuses bool
 	target  string // host:port
 	rule    *rule
-
-	late sync.WaitGroup // requests that reach the broker after their client has gone
 }
 
 // rule is a fault of the requests that match. Several proxies may share it.
@@ -75,7 +72,7 @@ type reply struct {
 	body   []byte
 }
 
-// newProxy listens on a free port of 127.0.0.1. The caller calls close.
+// newProxy listens on a free port of 127.0.0.1. The caller calls refuse in the end.
 func newProxy(conf *tls.Config) (*proxy, error) {
 	address, err := testenv.FreeAddress()
 	if err != nil {
@@ -145,11 +142,6 @@ func (p *proxy) admit() error {
 		return p.listen()
 	}
 	return nil
-}
-
-func (p *proxy) close() {
-	p.refuse()
-	p.late.Wait()
 }
 
 // set sets where requests go, and the fault; nil: none.
@@ -295,13 +287,4 @@ func (x *exchange) cutBody(a reply) {
 	_, _ = x.w.Write(a.body[:len(a.body)/2])
 	_ = http.NewResponseController(x.w).Flush()
 	panic(http.ErrAbortHandler)
-}
-
-// later sends the request to the broker when the client has gone.
-func (x *exchange) later(d time.Duration) {
-	x.p.late.Go(func() {
-		time.Sleep(d)
-		_, _ = x.stored()
-	})
-	x.cut()
 }
