@@ -28,7 +28,7 @@ import (
 // postEvent appends events to the topic of events. An event is an ordinary record: its key is the
 // entity, so that all events of an entity are in one partition, and its value is the event.
 func (a *API) postEvent(w http.ResponseWriter, r *http.Request, by *caller) error {
-	p := producing{a: a, by: by, now: time.Now(), partition: -1, expected: -1, keyed: true}
+	p := producing{a: a, by: by, now: time.Now(), partition: -1, expected: -1}
 	// Expressions use log time, so no event is older than its predecessor, regardless of the clocks
 	// of senders. The key index finds the events of an entity.
 	p.spec.Partitions, p.spec.Settings = 1, rules.EventSettings

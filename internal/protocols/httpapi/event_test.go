@@ -245,11 +245,11 @@ func TestEventsWithoutAStore(t *testing.T) {
 // request. The event still goes to its partition.
 func TestEventsTopicCreatedConcurrently(t *testing.T) {
 	s := eventServer(t)
-	p := producing{a: s.api, by: &s.api.root, topic: "t", keyed: true, partitions: 1}
+	p := producing{a: s.api, by: &s.api.root, topic: "t", kind: api.JSON, partition: -1, partitions: 1}
 	must.Get(s.b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 3}))(t)
 	if err := p.ensure(t.Context()); problemOf(err).Code != api.StoreUnavailable {
 		t.Error(err)
 	}
-	p.keyed = false
+	p.kind = api.OctetStream // has no key
 	check.NoError(t, p.ensure(t.Context()))
 }

@@ -278,3 +278,21 @@ func TestBadBatchesAreRefused(t *testing.T) {
 		t.Errorf("%s", a)
 	}
 }
+
+// TestKeysOfANewTopic: the first records of a topic, which creates it, are in the partitions of their keys.
+func TestKeysOfANewTopic(t *testing.T) {
+	s := start(t, func(c *setup) { c.broker.DefaultPartitions = 3 })
+	var first, second api.Produced
+	lines := ""
+	for i := range 20 {
+		lines += fmt.Sprintf(`{"key":"k%d","value":"v"}`+"\n", i)
+	}
+	must.NoError(t, json.Unmarshal(s.mustPost("topic-name=t", api.NDJSON, lines).body, &first))
+	must.NoError(t, json.Unmarshal(s.mustPost("topic-name=t", api.NDJSON, lines).body, &second))
+	if len(first.Results) != 3 || len(second.Results) != 3 {
+		t.Fatalf("%+v, then %+v", first, second)
+	}
+	for i := range first.Results {
+		must.Equalf(t, first.Results[i].Count, second.Results[i].Count, "records of partition %d", i)
+	}
+}

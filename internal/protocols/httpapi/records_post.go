@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -33,8 +34,7 @@ type producing struct {
 	kind      string
 	boundary  string // of a multipart body
 
-	spec  broker.TopicSpec // of the topic, if it does not exist
-	keyed bool             // every record must be in the partition of its key
+	spec broker.TopicSpec // of the topic, if it does not exist
 
 	known      bool // the topic exists
 	partitions int
@@ -188,10 +188,15 @@ func (p *producing) ensure(ctx context.Context) (err error) {
 	if err := p.a.b.EnsureTopicAs(ctx, p.topic, p.spec); err != nil {
 		return err
 	}
-	if n, err := p.a.b.Partitions(p.topic); p.keyed && (err != nil || n != p.partitions) {
+	if n, err := p.a.b.Partitions(p.topic); p.byKey() && (err != nil || n != p.partitions) {
 		return problem.New(api.StoreUnavailable, "topic %s was created by another request just now; try again", p.topic)
 	}
 	return nil
+}
+
+// byKey reports whether records may have keys, which choose their partitions.
+func (p *producing) byKey() bool {
+	return p.partition < 0 && (p.kind == api.NDJSON || p.kind == api.JSON || p.kind == api.RecordBatch)
 }
 
 // lookUp finds the topic. A missing topic is created only after the body was read.
@@ -200,7 +205,7 @@ func (p *producing) lookUp() error {
 	p.partitions, p.settings, err = p.a.b.Resolved(p.topic)
 	switch {
 	case errors.Is(err, state.ErrUnknownTopic):
-		p.partitions, p.settings = 1, state.Resolve(nil)
+		p.partitions, p.settings = cmp.Or(p.spec.Partitions, p.a.b.DefaultPartitions()), state.Resolve(p.spec.Settings)
 	case err != nil:
 		return err
 	default:

@@ -115,7 +115,7 @@ var queueSettings = []Setting{
 	}, func(s *Settings, n int) { s.Queue.InFlightMax = n }),
 	oneOf(Setting{
 		Name: "key-mode", Default: KeyNone, Choices: []string{KeyNone, KeyOrder, KeyFair},
-		Meaning: "what keys mean: nothing; the messages of a key one at a time and in order; or parallel, but a key with much in flight lets others pass",
+		Meaning: "what keys mean: nothing; the messages of a key in order and one at a time, over SQS several together; or parallel, but a key with much in flight lets others pass",
 	}, func(s *Settings) *string { return &s.Queue.KeyMode }),
 	count(Setting{
 		Name: "key-limit", Default: "0", Min: "0", Max: "120000", Meaning: "messages of one key that workers have at once; 0: no limit",
