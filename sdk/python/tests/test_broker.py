@@ -151,6 +151,22 @@ class BrokerTest(Base):
         committed = await self.client.offsets("group " + self.name)
         self.assertEqual([(o["partition"], o["offset"]) for o in committed], [(0, 1)])
 
+    async def test_consumer_continues(self) -> None:
+        """A consumer continues after a call that was cancelled."""
+        if SYNC:
+            self.skipTest("a thread cannot be cancelled")
+        await self.client.create_topic(self.name)
+        await self.client.produce(self.name, ["a"])
+        async with self.client.consumer("group " + self.name, self.name, follow=True) as consumer:
+            self.assertEqual((await consumer.__anext__()).text, "a")
+            waiting = asyncio.ensure_future(consumer.__anext__())
+            await sleep(0.1)
+            waiting.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await waiting
+            await self.client.produce(self.name, ["b"])
+            self.assertEqual((await consumer.__anext__()).text, "b")
+
     async def test_events(self) -> None:
         entity = "entity " + FORM
         stored = await self.client.produce_event("signup", entity, {"plan": "pro"}, id="1")

@@ -23,6 +23,7 @@ from typing import Any
 from generate import run_sync
 from sebbroker import AsyncClient, Message, OutcomeUnknownError, Record, RejectedError, SebError, webhook
 from sebbroker._async.platform import Event, Work, sleep
+from sebbroker._async.worker import Worker
 from sebbroker._core import Brokers, Producer, partition_of, seconds_of
 from sebbroker._records import time_in
 
@@ -211,11 +212,20 @@ class FaultTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((e.code, e.retry_after, len(fake.requests)), ("store_unavailable", 60, 1))
         self.assertLess(time.monotonic() - began, 30)
 
+    async def test_problem_of_another_server(self) -> None:
+        for status in (400, 404):
+            fake = self.fake(problem(status, 7, ["x"], Retry_After="1 Jan 99999100600:00 89999"))  # type: ignore[arg-type]
+            e = await self.error(AsyncClient(fake.address).produce, "t", ["x"], expected_offset=8)
+            self.assertEqual((type(e), e.status, e.code), (RejectedError, status, ""))
+
     async def test_empty(self) -> None:
         fake = self.fake(HANG)
         client = AsyncClient(fake.address)
         self.assertIsInstance(await self.error(client.produce, "t", []), RejectedError)
         self.assertIsInstance(await self.error(client.produce_events, []), RejectedError)
+        for call in (client.produce, client.send_messages):  # not a record for each character
+            for text in ("text", b"text"):
+                self.assertIsInstance(await self.error(call, "t", text), RejectedError)
         self.assertEqual(fake.requests, [])
 
     async def test_older_broker(self) -> None:
@@ -356,6 +366,29 @@ class FaultTest(unittest.IsolatedAsyncioTestCase):
         e = await self.error(AsyncClient(fake.address).work, "q", handler, visibility=60, on_error=lambda what, error: None)
         text = "answer 403 Forbidden: 1 settlements are not stored, so their messages come again: <html>"
         self.assertEqual((type(e), str(e)), (RejectedError, text))
+
+    async def test_lease_after_grace_period(self) -> None:
+        """A lease that ends after the grace period starts no handlers: its messages come again at once."""
+        settled: list[Any] = []
+
+        class Source:
+            async def _lease(self, *args: Any, **o: Any) -> list[Any]:
+                worker.stop()
+                while not worker._over:
+                    await sleep(0.01)
+                return [{"id": "0-1", "receipt": "r", "deliveries": 1, "sent": "2026-01-01T00:00:00Z", "value": "x"}]
+
+            async def settle(self, queue: str, settlements: Any) -> list[Any]:
+                settled.extend(settlements)
+                return [{} for _ in settlements]
+
+        async def handler(message: Message) -> None:
+            self.fail("the handler runs after the grace period")
+
+        worker = Worker(Source(), "q", handler, 1, 60, False, 0, None)  # type: ignore[arg-type]
+        await worker.run()
+        again = {"receipt": "r", "do": "retry", "reason": "the worker stops", "delay": "0.000s"}
+        self.assertEqual(settled, [again] if SYNC else [])  # a task ends the lease
 
     async def test_wrong_handler(self) -> None:
         """A coroutine function that Client would call and never wait for is no success."""

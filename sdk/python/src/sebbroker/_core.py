@@ -296,6 +296,13 @@ def partition_of(key: bytes | None, partitions: int) -> int:
     return ((h ^ h >> 15) & 0x7FFFFFFF) % partitions
 
 
+def items_of(given: Iterable[T], what: str) -> list[T]:
+    """Returns the items of a call. The characters of a text are none."""
+    if isinstance(given, (str, bytes, Mapping)):
+        raise bad_input(f"{what}: want a list of them, not {type(given).__name__}")
+    return list(given)
+
+
 def bad_input(detail: str, write: bool = True) -> SebError:
     """Returns the error of a call that is not sent."""
     return failure("rejected" if write else "none", detail, final=True)

@@ -19,10 +19,11 @@ Outcome = Literal["none", "rejected", "unknown"]
 PROBLEM = "application/problem+json"
 PROBLEM_MAX = 1 << 20  # bytes that are read of an error answer
 
-# Members of a problem that are fields of an error.
-_MEMBERS = (
-    "detail", "code", "next_offset", "start_offset", "leader", "line", "column", "pointer", "results", "offsets",
-)
+# Members of a problem that are fields of an error. Problems of other servers may have them with other types.
+_MEMBERS: dict[str, type] = {
+    "detail": str, "code": str, "next_offset": int, "start_offset": int, "committed_offset": int, "leader": str,
+    "line": int, "column": int, "pointer": str, "results": list, "offsets": list,
+}
 _ELSEWHERE = ("not_leader", "fenced", "shutting_down", "not_yet", "store_unavailable")
 
 
@@ -202,8 +203,8 @@ def _from(
     if problem is None:
         fields["detail"] = first_line(body)
     else:
-        fields.update({name: problem[name] for name in _MEMBERS if name in problem})
-        fields["committed"] = problem.get("committed_offset", -1)
+        fields.update({name: problem[name] for name, kind in _MEMBERS.items() if isinstance(problem.get(name), kind)})
+        fields["committed"] = fields.pop("committed_offset", -1)
     code, detail = fields.get("code", ""), fields.get("detail", "")
     if status == 404 and (not code or code == "not_found" and "no route" in detail):
         fields["detail"] = f"the broker does not know {name}: it may be of an older version, or no broker: {detail}"
@@ -228,7 +229,7 @@ def _retry_after(value: str) -> float:
         return max(float(value), 0.001)
     try:
         return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.001)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 

@@ -42,14 +42,19 @@ def settlement_of(receipt: str, error: BaseException | None, stopped: bool) -> S
         return {"receipt": receipt, "do": "done"}
     if isinstance(error, GiveUp):
         return {"receipt": receipt, "do": "dead", "reason": reason_of(error)}
-    cancelled = stopped and isinstance(error, asyncio.CancelledError)
-    reason = "the worker stops" if cancelled else reason_of(error)
-    said: Settlement = {"receipt": receipt, "do": "retry", "reason": reason}
+    if stopped and isinstance(error, asyncio.CancelledError):
+        return handed_back(receipt)
+    said: Settlement = {"receipt": receipt, "do": "retry", "reason": reason_of(error)}
     if isinstance(error, RetryAfter):
         said["delay"] = span(error.delay)
     elif stopped:
         said["delay"] = span(0)
     return said
+
+
+def handed_back(receipt: str) -> Settlement:
+    """Returns what is said of a message that a worker cannot finish because it stops."""
+    return {"receipt": receipt, "do": "retry", "reason": "the worker stops", "delay": span(0)}
 
 
 def reason_of(error: BaseException) -> str:

@@ -42,11 +42,11 @@ class AsyncConsumer:
         self._closed = Event()
         self._committer: Work | None = None
         self._error: SebError | None = None  # of a commit in the background
+        self._positions: dict[int, int] | None = None  # offsets of the records to take next, by partition
         self._records: AsyncIterator[Record] | None = None
 
     async def __aenter__(self) -> AsyncConsumer:
-        positions = await self._positions()
-        self._records = self._read(positions)
+        self._positions = await self._begin()
         if self._every is not None:
             self._committer = Work(self._commit_all, self._every)
         return self
@@ -61,14 +61,26 @@ class AsyncConsumer:
 
     async def __anext__(self) -> Record:
         """Finishes the previous record, and returns the next one. With follow it waits for it, without it the
-        iteration ends where the partitions ended when the consumer began."""
+        iteration ends where each partition ended when its reading began. After an error, and after a call that
+        was cancelled, the next call continues."""
         self.done()
         if self._error is not None:
             raise self._error
-        if self._records is None:
+        if self._positions is None:
             raise RuntimeError("a consumer is used in a with statement")
-        self._current = await self._records.__anext__()
-        return self._current
+        if self._records is None and not self._closed.is_set():
+            self._records = self._read(self._positions.copy())
+        if self._records is None:
+            raise StopAsyncIteration
+        try:
+            record = await self._records.__anext__()
+        except StopAsyncIteration:
+            raise
+        except BaseException:
+            self._records = None  # a generator that raises has ended, and would end the iteration in silence
+            raise
+        self._current, self._positions[record.partition] = record, record.offset + 1
+        return record
 
     def done(self) -> None:
         """Finishes the record that was taken last."""
@@ -114,7 +126,7 @@ class AsyncConsumer:
             async for record in self._client._to_end(self._topic, p, offset):
                 yield record
 
-    async def _positions(self) -> dict[int, int]:
+    async def _begin(self) -> dict[int, int]:
         """Returns the offsets at which the group continues."""
         found = (await self._client.topic(self._topic))["partitions"]
         there = {p["partition"]: p for p in found if self._partition in ("all", p["partition"])}
@@ -134,5 +146,5 @@ class AsyncConsumer:
             except SebError as e:
                 if e.code != "offset_mismatch" and not e.offsets:
                     raise
-                return await self._positions()  # another consumer of the group has started, and has committed
+                return await self._begin()  # another consumer of the group has started, and has committed
         return {n: committed.get(n, edge) for n, edge in edges.items()}

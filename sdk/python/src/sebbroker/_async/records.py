@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import httpx
 
-from .._core import Request, bad_input, partition_of
+from .._core import Request, bad_input, items_of, partition_of
 from .._errors import SebError, failure, first_line, not_broker, with_outcome
 from .._records import Record, json_out, lines_out, record_in, record_out
 from .._types import (
@@ -67,7 +67,7 @@ class Records(Transport):
         first one gets this offset (code offset_mismatch). A call that is cancelled has an unknown outcome.
         """
         try:
-            given = [r if isinstance(r, Record) else Record(r) for r in records]
+            given = [r if isinstance(r, Record) else Record(r) for r in items_of(records, "records")]
             forms = [record_out(r) for r in given]
         except (TypeError, ValueError, AttributeError) as e:
             raise bad_input(f"records: {e}") from e
@@ -94,7 +94,7 @@ class Records(Transport):
         with the members that it has in JSON: {"topic": "orders", "key": "7", "value": "paid"}. Bytes are in
         "value_base64". The outcome of an error is that of all items.
         """
-        forms = list(items)
+        forms = items_of(items, "items")
         if not forms:
             raise bad_input("no items")
         if self._producers is None:
@@ -319,7 +319,7 @@ class Records(Transport):
     async def produce_events(self, events: Iterable[Event], *, topic: str | None = None) -> list[PartitionResult]:
         """Appends events in one request, and returns once they are durable, with their positions by partition.
         If all have an ID they are sent again after an unknown outcome."""
-        listed = list(events)
+        listed = items_of(events, "events")
         if not listed:
             raise bad_input("no events")
         return await self._call(

@@ -18,7 +18,7 @@ from .._core import span
 from .._errors import SebError, failure, with_outcome
 from .._records import Message, message_in
 from .._types import MessageResult, QueueMessage, Settlement
-from .._work import GiveUp, RetryAfter, again, busy, lost, settlement_of
+from .._work import GiveUp, RetryAfter, again, busy, handed_back, lost, settlement_of
 from .platform import LEASE_WAIT, Event, Handler, Inbox, Work, end_handler, handle, wait
 
 LEASE_MAX = SETTLE_MAX = 1000
@@ -86,6 +86,7 @@ class Worker:
         self._leasing: Work | None = None
         self._lease_at, self._lease_failures = 0.0, 0
         self._stopping = Event()
+        self._over = False  # the grace period
         self._error: BaseException | None = None  # why it stops
         self._unsettled = 0  # messages whose settlement was given up
 
@@ -115,7 +116,7 @@ class Worker:
                     tick = now + self._visibility / 6
                     self._extend(now)
                 if now >= ends:
-                    ends = INFINITE
+                    ends, self._over = INFINITE, True
                     for held in list(self._held):
                         self._end(held)
         finally:
@@ -220,6 +221,10 @@ class Worker:
             self._tell("message " + m.get("id", ""), e)  # it comes again
             return
         self._held.add(held)
+        if self._over:  # of a lease that was not cancelled
+            held.says = handed_back(held.message.receipt)
+            self._pending.append(held)
+            return
         self._running += 1
         held.work = Work(self._handle, held)
 

@@ -43,11 +43,11 @@ class Consumer:
         self._closed = Event()
         self._committer: Work | None = None
         self._error: SebError | None = None  # of a commit in the background
+        self._positions: dict[int, int] | None = None  # offsets of the records to take next, by partition
         self._records: Iterator[Record] | None = None
 
     def __enter__(self) -> Consumer:
-        positions = self._positions()
-        self._records = self._read(positions)
+        self._positions = self._begin()
         if self._every is not None:
             self._committer = Work(self._commit_all, self._every)
         return self
@@ -62,14 +62,26 @@ class Consumer:
 
     def __next__(self) -> Record:
         """Finishes the previous record, and returns the next one. With follow it waits for it, without it the
-        iteration ends where the partitions ended when the consumer began."""
+        iteration ends where each partition ended when its reading began. After an error, and after a call that
+        was cancelled, the next call continues."""
         self.done()
         if self._error is not None:
             raise self._error
-        if self._records is None:
+        if self._positions is None:
             raise RuntimeError("a consumer is used in a with statement")
-        self._current = self._records.__next__()
-        return self._current
+        if self._records is None and not self._closed.is_set():
+            self._records = self._read(self._positions.copy())
+        if self._records is None:
+            raise StopIteration
+        try:
+            record = self._records.__next__()
+        except StopIteration:
+            raise
+        except BaseException:
+            self._records = None  # a generator that raises has ended, and would end the iteration in silence
+            raise
+        self._current, self._positions[record.partition] = record, record.offset + 1
+        return record
 
     def done(self) -> None:
         """Finishes the record that was taken last."""
@@ -115,7 +127,7 @@ class Consumer:
             for record in self._client._to_end(self._topic, p, offset):
                 yield record
 
-    def _positions(self) -> dict[int, int]:
+    def _begin(self) -> dict[int, int]:
         """Returns the offsets at which the group continues."""
         found = (self._client.topic(self._topic))["partitions"]
         there = {p["partition"]: p for p in found if self._partition in ("all", p["partition"])}
@@ -135,5 +147,5 @@ class Consumer:
             except SebError as e:
                 if e.code != "offset_mismatch" and not e.offsets:
                     raise
-                return self._positions()  # another consumer of the group has started, and has committed
+                return self._begin()  # another consumer of the group has started, and has committed
         return {n: committed.get(n, edge) for n, edge in edges.items()}

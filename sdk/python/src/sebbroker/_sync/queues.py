@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import httpx
 
-from .._core import Request, bad_input, path, seconds_of, span
+from .._core import Request, bad_input, items_of, path, seconds_of, span
 from .._errors import SebError, failure, not_broker
 from .._records import Bytes, Headers, content_out, headers_out, json_out
 from .._types import (
@@ -92,7 +92,7 @@ class Queues(Records):
         """Sends up to 10,000 messages, and returns once they are durable. Each has its own result: one with a code
         is not stored. A str or bytes is a message without attributes."""
         listed: list[Any] = []
-        for m in messages:
+        for m in items_of(messages, "messages"):
             if isinstance(m, (str, bytes)):
                 form: dict[str, Any] = {}
                 content_out(form, "value", m)
@@ -127,7 +127,7 @@ class Queues(Records):
     def settle(self, queue: str, settlements: Iterable[Settlement]) -> list[MessageResult]:
         """Says what became of leased messages, and returns once that is durable. Each has its own result. It may be
         repeated: after the first settlement a receipt is stale."""
-        return self._results(queue, "settle", list(settlements), idempotent=True, bounded=True)
+        return self._results(queue, "settle", items_of(settlements, "settlements"), idempotent=True, bounded=True)
 
     def _results(self, queue: str, call: str, messages: list[Any], **options: Any) -> list[MessageResult]:
         def parse(response: httpx.Response) -> list[MessageResult]:
