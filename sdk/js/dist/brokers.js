@@ -30,7 +30,7 @@ export class Brokers {
     failed(base) {
         if (!this.several)
             return false;
-        const now = Date.now();
+        const now = performance.now();
         const until = (address) => this.#avoid.get(address) ?? 0;
         this.#avoid.set(base, now + avoidTime);
         if (this.pick() === base) { // else another request has moved on
@@ -46,7 +46,7 @@ export class Brokers {
         if (at && (!this.#seen || before(this.#seen, at)))
             this.#seen = at;
         const leader = headers.get("Seb-Leader");
-        if (!leader || Date.now() < (this.#avoid.get(leader) ?? 0))
+        if (!leader || performance.now() < (this.#avoid.get(leader) ?? 0))
             return;
         const i = this.list.indexOf(leader);
         if (this.several && i >= 0)

@@ -1,5 +1,5 @@
 import { Consumer, commitOffsets, offsets } from "./consumer.js";
-import { encode, spanMillis, spanText } from "./content.js";
+import { encode, escaped, spanMillis, spanText, toJSON } from "./content.js";
 import { NotBroker, invalid } from "./errors.js";
 import { Producers, acknowledged } from "./produce.js";
 import { read, stream } from "./read.js";
@@ -74,8 +74,8 @@ export class Client {
         if (events.length === 0)
             throw invalid("no events", true);
         return this.transport.call({
-            method: "POST", path: "/event", query: { "topic-name": o.topic }, headers: { "Content-Type": kind }, body: events.map((e) => JSON.stringify(e)).join("\n"),
-            write: true, idempotent: events.every((e) => e.id), signal: o.signal,
+            method: "POST", path: "/event", query: { "topic-name": o.topic }, headers: { "Content-Type": kind }, body: events.map((e, i) => toJSON(`event ${i}`, e)).join("\n"),
+            write: true, idempotent: events.every((e) => e?.id), signal: o.signal,
         }, async (answer) => result(await answer.json("topic")));
     }
     /** Describes a queue. */
@@ -123,9 +123,9 @@ export class Client {
         return this.transport.json({ method: "GET", path, query, signal: o.signal }, member);
     }
     /** Sends a change with a body in JSON. member: one that each answer of a broker has. */
-    sendJSON(method, path, member, body, how, check) {
+    async sendJSON(method, path, member, body, how, check) {
         const headers = { "Content-Type": "application/json", ...how.headers };
-        return this.transport.call({ method, path, body: JSON.stringify(body), write: true, ...how, headers }, async (answer) => {
+        return this.transport.call({ method, path, body: toJSON("body", body), write: true, ...how, headers }, async (answer) => {
             const value = await answer.json(member);
             check?.(value);
             return value;
@@ -133,5 +133,5 @@ export class Client {
     }
 }
 export function queuePath(name, rest = "") {
-    return "/queues/" + encodeURIComponent(name) + rest;
+    return "/queues/" + escaped(name) + rest;
 }

@@ -1,5 +1,5 @@
-import type { Record } from "./content.js";
-import type { CallOptions, Transport } from "./transport.js";
+import { type Record } from "./content.js";
+import { type CallOptions, type Transport } from "./transport.js";
 import type { Group, OffsetEntry } from "./types.js";
 export interface ConsumerOptions extends CallOptions {
     /** Default: all; with follow also partitions that are added later. */

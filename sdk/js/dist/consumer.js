@@ -1,5 +1,7 @@
+import { toJSON } from "./content.js";
 import { NotBroker, SebError, errorOf, invalid, noAnswer } from "./errors.js";
 import { readPage } from "./read.js";
+import { timerMax } from "./transport.js";
 /** Milliseconds between two looks for new partitions. */
 const partitionsEvery = 30_000;
 /**
@@ -54,7 +56,7 @@ export class Consumer {
     };
     /** Calls f periodically. The timer does not keep the process alive. */
     #every(ms, f) {
-        const timer = setInterval(() => void f().catch((e) => this.#fail(e)), ms);
+        const timer = setInterval(() => void f().catch((e) => this.#fail(e)), Math.min(ms, timerMax));
         timer.unref?.();
         this.#timers.push(timer);
     }
@@ -190,7 +192,7 @@ export async function commitOffsets(t, group, list, o) {
     if (list.length === 0)
         return;
     await t.call({
-        method: "PUT", path: "/offsets", query: { group }, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ offsets: list }),
+        method: "PUT", path: "/offsets", query: { group }, headers: { "Content-Type": "application/json" }, body: toJSON("offsets", { offsets: list }),
         write: true, idempotent: list.every((e) => e.expected_offset === undefined || e.expected_offset === null), signal: o.signal,
     }, async (answer) => {
         const got = (await answer.json("offsets")).offsets.length;

@@ -56,6 +56,12 @@ export declare class LeasedMessage extends Content {
 }
 /** The members of a record or message in the form of the HTTP API. what names it in errors. */
 export declare function encode(what: string, r: OutgoingRecord | OutgoingMessage): object;
+/** JSON for a request. what names it in the error about a value that has no JSON. */
+export declare function toJSON(what: string, value: unknown): string;
+/** The text of anything that was thrown. */
+export declare function messageOf(error: unknown): string;
+/** Escapes text for a URL. Half of a surrogate pair becomes bytes that the broker refuses. */
+export declare function escaped(text: string | number | boolean): string;
 export declare function toBase64(bytes: Uint8Array): string;
 export declare function fromBase64(text: string): Uint8Array;
 /** The partition of a key among n, as in Kafka's Java client. */

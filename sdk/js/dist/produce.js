@@ -1,4 +1,4 @@
-import { encode, partitionOf, checkOffset } from "./content.js";
+import { encode, partitionOf, checkOffset, toJSON } from "./content.js";
 import { NotBroker, SebError, errorOf, invalid } from "./errors.js";
 /** One idempotent producer of one partition. At most one request uses it at a time. */
 class Producer {
@@ -50,7 +50,7 @@ export class Producers {
             checkOffset("expectedOffset", o.expectedOffset, true);
         if (o.partition !== undefined)
             checkOffset("partition", o.partition, true);
-        const lines = records.map((r, i) => JSON.stringify(encode(`record ${i}`, r)));
+        const lines = records.map((r, i) => toJSON(`record ${i}`, encode(`record ${i}`, r)));
         const keyed = o.partition === undefined && records.some((r) => (r.key ?? null) !== null || "key_base64" in r);
         if (!keyed)
             return this.#append(topic, lines, { ...o, partition: o.partition ?? 0 });
@@ -67,13 +67,13 @@ export class Producers {
     }
     async #partitionsOf(topic, o) {
         const known = this.#partitions.get(topic);
-        if (known && Date.now() < known.till)
+        if (known && performance.now() < known.till)
             return known.n;
         try {
             const t = await this.transport.json({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal }, "name");
             if (this.#partitions.size >= idleProducersMax)
                 this.#partitions.clear();
-            this.#partitions.set(topic, { n: t.partitions.length, till: Date.now() + partitionCountTTL });
+            this.#partitions.set(topic, { n: t.partitions.length, till: performance.now() + partitionCountTTL });
             return t.partitions.length;
         }
         catch (error) {
@@ -145,7 +145,7 @@ export class Producers {
     async produceAll(items, o) {
         if (items.length === 0)
             throw invalid("no items", true);
-        const lines = items.map((x, i) => JSON.stringify("event" in x ? x : encode(`item ${i}`, x)));
+        const lines = items.map((x, i) => toJSON(`item ${i}`, Object(x) === x && "event" in x ? x : encode(`item ${i}`, x)));
         const post = (how) => this.transport.call({
             method: "POST", path: "/records", query: { atomic: true }, body: lines.join("\n"), write: true, signal: o.signal, ...how,
             headers: { "Content-Type": "application/x-ndjson", ...how.headers },

@@ -87,7 +87,7 @@ export async function* stream(t, topic, o) {
         try {
             const headers = { Accept: "text/event-stream, application/problem+json", ...(last && { "Last-Event-ID": last }) };
             answer = await t.open({ method: "GET", path: "/records", query, headers, stream: streamSilence, signal: o.signal }, async (a) => a);
-            opened = Date.now();
+            opened = performance.now();
             for await (const e of events(answer)) {
                 backoff = t.backoff(o.signal);
                 if (e.type === "error")
@@ -107,7 +107,7 @@ export async function* stream(t, topic, o) {
         finally {
             answer?.close();
         }
-        if (Date.now() - opened > steady)
+        if (performance.now() - opened > steady)
             backoff = t.backoff(o.signal);
         if (!(await backoff.wait(failure?.retryAfter))) {
             if (o.signal?.aborted)

@@ -80,6 +80,8 @@ export declare class Answer {
     /** Releases the connection. */
     close(): void;
 }
+/** The longest delay that timers take: with a longer one they end at once. */
+export declare const timerMax: number;
 /** Waits between attempts. The delay doubles, with jitter, up to a deadline after the first failure. */
 export declare class Backoff {
     #private;

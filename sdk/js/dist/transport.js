@@ -1,4 +1,5 @@
 import { Brokers } from "./brokers.js";
+import { escaped } from "./content.js";
 import { NotBroker, SebError, elsewhere, errorOf, faultOf, firstLine, invalid, noAnswer, notSent, repeatable } from "./errors.js";
 /** Milliseconds without a byte after which a request goes to the next broker, if there is one. */
 const silenceMax = 5_000;
@@ -91,7 +92,7 @@ export class Transport {
         // URLs drop such parts, also encoded ones: DELETE /queues/.. would be DELETE /.
         if (/\/\.\.?(\/|$)/.test(c.path))
             throw invalid(`name "." or "..": no path of HTTP can have it`, c.write);
-        const query = Object.entries(c.query ?? {}).flatMap(([k, v]) => (v === undefined ? [] : [`${k}=${encodeURIComponent(v)}`])).join("&");
+        const query = Object.entries(c.query ?? {}).flatMap(([k, v]) => (v === undefined ? [] : [`${k}=${escaped(v)}`])).join("&");
         const watch = new Watch(c.signal, c.stream ?? (this.#brokers.several && c.wait !== undefined ? silenceMax : 0));
         let response;
         try {
@@ -222,6 +223,8 @@ export class Answer {
             this.#watch.abort();
     }
 }
+/** The longest delay that timers take: with a longer one they end at once. */
+export const timerMax = 2 ** 31 - 1;
 /** Waits between attempts. The delay doubles, with jitter, up to a deadline after the first failure. */
 export class Backoff {
     time;
@@ -234,12 +237,12 @@ export class Backoff {
     }
     /** Sleeps for some seconds or longer, and returns whether another attempt is allowed. */
     async wait(atLeast = 0) {
-        this.#until ||= Date.now() + this.time;
+        this.#until ||= performance.now() + this.time;
         const delay = growth(50, 5_000, ++this.#failures) / 2;
         let ms = Math.max(1000 * atLeast, delay + Math.random() * delay);
         if (atLeast >= 1)
             ms = 1000 * atLeast * (1 + Math.random() / 4); // the broker knows better when it has room again
-        if (Date.now() + ms > this.#until)
+        if (performance.now() + ms > this.#until)
             return false;
         await sleep(ms, this.signal);
         return !this.signal?.aborted;

@@ -10,7 +10,7 @@ export interface WorkOptions {
     extend?: boolean;
     /** Returns when no message is ready and all handlers have returned. */
     untilEmpty?: boolean;
-    /** Time that handlers have after the end of signal; default: no limit. Then their signals are aborted also. */
+    /** Time that handlers have after the end of signal; default (also 0): no limit. Then their signals are aborted also. */
     grace?: Span;
     /** Ends the work: no more messages are leased, and work returns when the handlers have returned and that is stored. */
     signal?: AbortSignal;

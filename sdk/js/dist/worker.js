@@ -1,6 +1,6 @@
-import { LeasedMessage, spanMillis } from "./content.js";
+import { LeasedMessage, messageOf, spanMillis } from "./content.js";
 import { SebError, errorOf, invalid, noAnswer, notSent, repeatable } from "./errors.js";
-import { growth, sleep } from "./transport.js";
+import { growth, sleep, timerMax } from "./transport.js";
 /** Thrown by a handler: the message comes again after some seconds instead of the backoff of the queue. */
 export class RetryAfter extends Error {
     seconds;
@@ -124,7 +124,7 @@ class Worker {
             this.#stopping = true;
             this.#stopLeasing.abort();
             if (this.o.grace > 0)
-                this.#timers.push(setTimeout(() => this.#held.forEach((h) => h.says ?? h.abort.abort(new LeaseEnded("stopped"))), this.o.grace));
+                this.#timers.push(setTimeout(() => this.#held.forEach((h) => h.says ?? h.abort.abort(new LeaseEnded("stopped"))), Math.min(this.o.grace, timerMax)));
         }
         this.#lease();
         this.#settle();
@@ -141,7 +141,7 @@ class Worker {
         const wait = !this.o.untilEmpty ? leaseWait : idle ? 0 : busyWait;
         void this.#leaseOnce(free, wait).then((list) => {
             this.#empty = !!this.o.untilEmpty && idle && list.length === 0;
-            const now = Date.now();
+            const now = performance.now();
             list.forEach((m) => this.#start(m, now));
         }, (error) => {
             if (!this.#stopping)
@@ -155,12 +155,12 @@ class Worker {
     async #leaseOnce(max, wait) {
         const { signal } = this.#stopLeasing;
         for (let failures = 1;; failures++) {
-            const began = Date.now();
+            const began = performance.now();
             const bound = within(wait + callMax, signal);
             try {
                 const list = await this.source.lease({ max, wait: `${wait}ms`, visibility: `${Math.round(this.o.millis)}ms`, signal: bound.signal });
                 // A broker that stops, or has too many connections, does not wait.
-                if (list.length > 0 || signal.aborted || Date.now() - began >= wait / 2)
+                if (list.length > 0 || signal.aborted || performance.now() - began >= wait / 2)
                     return list;
             }
             catch (error) {
@@ -274,7 +274,7 @@ class Worker {
     #extend() {
         if (this.#extending)
             return;
-        const now = Date.now();
+        const now = performance.now();
         const due = [...this.#held].filter((h) => !h.lost && now - h.at >= this.o.millis / 3 && (h.says || this.o.extend !== false));
         if (due.length === 0)
             return;
@@ -347,14 +347,6 @@ function outcome(receipt, error, stopped) {
         return { receipt, do: "retry", reason, delay: `${Math.round(1000 * seconds)}ms` };
     }
     return { receipt, do: "retry", reason, ...(stopped && { delay: "0s" }) };
-}
-function messageOf(error) {
-    try {
-        return error instanceof Error ? error.message || error.name : String(error);
-    }
-    catch {
-        return "a value without text";
-    }
 }
 /** The text of an error as the broker takes it: 512 bytes of UTF-8, cut between characters. */
 function reasonOf(error) {

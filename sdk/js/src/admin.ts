@@ -1,4 +1,5 @@
 import { Client as DataClient, queuePath } from "./client.js";
+import { escaped, toJSON } from "./content.js";
 import { invalid } from "./errors.js";
 import { events, streamError } from "./read.js";
 import type { Call, CallOptions, ClientOptions } from "./transport.js";
@@ -95,14 +96,14 @@ export class Client extends DataClient {
 
   /** The state of a trigger for an entity. */
   explain(id: string, entity: string, o: CallOptions = {}): Promise<Explanation> {
-    return this.get<Explanation>(triggerPath(id, "/entities/" + encodeURIComponent(entity)), "trigger", o);
+    return this.get<Explanation>(triggerPath(id, "/entities/" + escaped(entity)), "trigger", o);
   }
 
   /** Evaluates a trigger on all events that the log still has. It changes nothing, and may take minutes. */
-  dryRun(spec: TriggerSpec, o: DryRunOptions = {}): Promise<DryRun> {
+  async dryRun(spec: TriggerSpec, o: DryRunOptions = {}): Promise<DryRun> {
     return this.transport.call({
       method: "POST", path: "/triggers/dry-run", query: { since: o.since?.toISOString(), until: o.until?.toISOString(), sample: o.sample },
-      headers: { "Content-Type": "application/json", Accept: "text/event-stream, application/problem+json" }, body: JSON.stringify(spec), signal: o.signal,
+      headers: { "Content-Type": "application/json", Accept: "text/event-stream, application/problem+json" }, body: toJSON("trigger", spec), signal: o.signal,
     }, async (answer) => {
       for await (const e of events(answer)) {
         if (e.type === "progress") o.onProgress?.(JSON.parse(e.data) as DryRunProgress);
@@ -169,7 +170,7 @@ export class Client extends DataClient {
 
   /** Ends a message that no worker has. */
   cancelMessage(queue: string, id: string, o: CallOptions = {}): Promise<void> {
-    return this.#delete(queuePath(queue, "/messages/" + encodeURIComponent(id)), o);
+    return this.#delete(queuePath(queue, "/messages/" + escaped(id)), o);
   }
 
   /** Ends all messages of a queue, and returns how many there were. */
@@ -221,13 +222,13 @@ export class Client extends DataClient {
 }
 
 function triggerPath(id: string, rest = ""): string {
-  return "/triggers/" + encodeURIComponent(id) + rest;
+  return "/triggers/" + escaped(id) + rest;
 }
 
 function firingPath(id: string, rest = ""): string {
-  return "/firings/" + encodeURIComponent(id) + rest;
+  return "/firings/" + escaped(id) + rest;
 }
 
 function schedulePath(queue: string, name: string): string {
-  return queuePath(queue, "/schedules/" + encodeURIComponent(name));
+  return queuePath(queue, "/schedules/" + escaped(name));
 }

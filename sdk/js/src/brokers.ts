@@ -34,7 +34,7 @@ export class Brokers {
    */
   failed(base: string): boolean {
     if (!this.several) return false;
-    const now = Date.now();
+    const now = performance.now();
     const until = (address: string) => this.#avoid.get(address) ?? 0;
     this.#avoid.set(base, now + avoidTime);
     if (this.pick() === base) { // else another request has moved on
@@ -50,7 +50,7 @@ export class Brokers {
     const at = position(headers.get("Seb-Position"));
     if (at && (!this.#seen || before(this.#seen, at))) this.#seen = at;
     const leader = headers.get("Seb-Leader");
-    if (!leader || Date.now() < (this.#avoid.get(leader) ?? 0)) return;
+    if (!leader || performance.now() < (this.#avoid.get(leader) ?? 0)) return;
     const i = this.list.indexOf(leader);
     if (this.several && i >= 0) this.#current = i;
   }

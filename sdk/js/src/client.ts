@@ -1,5 +1,5 @@
 import { Consumer, commitOffsets, offsets, type ConsumerOptions } from "./consumer.js";
-import { encode, spanMillis, spanText, type OutgoingMessage, type OutgoingRecord, type Record, type Span } from "./content.js";
+import { encode, escaped, spanMillis, spanText, toJSON, type OutgoingMessage, type OutgoingRecord, type Record, type Span } from "./content.js";
 import { NotBroker, invalid } from "./errors.js";
 import { Producers, acknowledged, type Item, type ProduceOptions } from "./produce.js";
 import { read, stream, type ReadOptions, type StreamOptions } from "./read.js";
@@ -95,8 +95,8 @@ export class Client {
   async #events<A, R>(events: readonly Event[], kind: string, o: CallOptions & { topic?: string }, result: (answer: A) => R): Promise<R> {
     if (events.length === 0) throw invalid("no events", true);
     return this.transport.call({
-      method: "POST", path: "/event", query: { "topic-name": o.topic }, headers: { "Content-Type": kind }, body: events.map((e) => JSON.stringify(e)).join("\n"),
-      write: true, idempotent: events.every((e) => e.id), signal: o.signal,
+      method: "POST", path: "/event", query: { "topic-name": o.topic }, headers: { "Content-Type": kind }, body: events.map((e, i) => toJSON(`event ${i}`, e)).join("\n"),
+      write: true, idempotent: events.every((e) => e?.id), signal: o.signal,
     }, async (answer) => result(await answer.json<A>("topic" as keyof A & string)));
   }
 
@@ -151,9 +151,9 @@ export class Client {
   }
 
   /** Sends a change with a body in JSON. member: one that each answer of a broker has. */
-  protected sendJSON<T>(method: "POST" | "PUT", path: string, member: keyof T & string, body: unknown, how: Partial<Call>, check?: (answer: T) => void): Promise<T> {
+  protected async sendJSON<T>(method: "POST" | "PUT", path: string, member: keyof T & string, body: unknown, how: Partial<Call>, check?: (answer: T) => void): Promise<T> {
     const headers = { "Content-Type": "application/json", ...how.headers };
-    return this.transport.call({ method, path, body: JSON.stringify(body), write: true, ...how, headers }, async (answer) => {
+    return this.transport.call({ method, path, body: toJSON("body", body), write: true, ...how, headers }, async (answer) => {
       const value = await answer.json<T>(member);
       check?.(value);
       return value;
@@ -162,5 +162,5 @@ export class Client {
 }
 
 export function queuePath(name: string, rest = ""): string {
-  return "/queues/" + encodeURIComponent(name) + rest;
+  return "/queues/" + escaped(name) + rest;
 }

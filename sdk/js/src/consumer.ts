@@ -1,7 +1,7 @@
-import type { Record } from "./content.js";
+import { toJSON, type Record } from "./content.js";
 import { NotBroker, SebError, errorOf, invalid, noAnswer } from "./errors.js";
 import { readPage, type Page } from "./read.js";
-import type { CallOptions, Transport } from "./transport.js";
+import { timerMax, type CallOptions, type Transport } from "./transport.js";
 import type { Group, OffsetEntry, OffsetResults, Topic } from "./types.js";
 
 export interface ConsumerOptions extends CallOptions {
@@ -79,7 +79,7 @@ export class Consumer implements AsyncIterable<Record> {
 
   /** Calls f periodically. The timer does not keep the process alive. */
   #every(ms: number, f: () => Promise<unknown>): void {
-    const timer = setInterval(() => void f().catch((e) => this.#fail(e)), ms);
+    const timer = setInterval(() => void f().catch((e) => this.#fail(e)), Math.min(ms, timerMax));
     (timer as { unref?: () => void }).unref?.();
     this.#timers.push(timer);
   }
@@ -208,7 +208,7 @@ export async function offsets(t: Transport, group: string, topic?: string, signa
 export async function commitOffsets(t: Transport, group: string, list: readonly OffsetEntry[], o: CallOptions): Promise<void> {
   if (list.length === 0) return;
   await t.call({
-    method: "PUT", path: "/offsets", query: { group }, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ offsets: list }),
+    method: "PUT", path: "/offsets", query: { group }, headers: { "Content-Type": "application/json" }, body: toJSON("offsets", { offsets: list }),
     write: true, idempotent: list.every((e) => e.expected_offset === undefined || e.expected_offset === null), signal: o.signal,
   }, async (answer) => {
     const got = (await answer.json<OffsetResults>("offsets")).offsets.length;

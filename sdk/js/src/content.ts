@@ -97,6 +97,7 @@ export function encode(what: string, r: OutgoingRecord | OutgoingMessage): objec
     if (typeof v !== "string" && !(v === null && nullable)) throw invalid(`${what}: ${name} is ${typeof v}, want a string, a Uint8Array or null`, true);
     return { [name]: v };
   };
+  if (typeof r !== "object" || r === null) throw invalid(`${what}: ${r === null ? "null" : typeof r}, want an object`, true);
   const { key, value, headers, ...rest } = r;
   return {
     ...rest,
@@ -104,6 +105,29 @@ export function encode(what: string, r: OutgoingRecord | OutgoingMessage): objec
     ...((value !== undefined || !("value_base64" in r)) && member("value", value, true)),
     ...(headers && { headers: headers.map((h) => ({ key: h.key, ...member("value", h.value ?? null, true) })) }),
   };
+}
+
+/** JSON for a request. what names it in the error about a value that has no JSON. */
+export function toJSON(what: string, value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw invalid(`${what}: ${messageOf(error)}`, true);
+  }
+}
+
+/** The text of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message || error.name : error);
+  } catch {
+    return "a value without text";
+  }
+}
+
+/** Escapes text for a URL. Half of a surrogate pair becomes bytes that the broker refuses. */
+export function escaped(text: string | number | boolean): string {
+  return String(text).split(/[\ud800-\udfff]/u).map(encodeURIComponent).join("%ED%A0%80");
 }
 
 export function toBase64(bytes: Uint8Array): string {

@@ -1,4 +1,4 @@
-import { encode, partitionOf, checkOffset, type OutgoingMessage, type OutgoingRecord } from "./content.js";
+import { encode, partitionOf, checkOffset, toJSON, type OutgoingMessage, type OutgoingRecord } from "./content.js";
 import { NotBroker, SebError, errorOf, invalid } from "./errors.js";
 import type { Call, CallOptions, Transport } from "./transport.js";
 import type { Event, PartitionResult, Produced, Stored, StoredRecord, Topic } from "./types.js";
@@ -63,7 +63,7 @@ export class Producers {
     if (records.length === 0) throw invalid("no records", true);
     if (o.expectedOffset !== undefined) checkOffset("expectedOffset", o.expectedOffset, true);
     if (o.partition !== undefined) checkOffset("partition", o.partition, true);
-    const lines = records.map((r, i) => JSON.stringify(encode(`record ${i}`, r)));
+    const lines = records.map((r, i) => toJSON(`record ${i}`, encode(`record ${i}`, r)));
     const keyed = o.partition === undefined && records.some((r) => (r.key ?? null) !== null || "key_base64" in r);
     if (!keyed) return this.#append(topic, lines, { ...o, partition: o.partition ?? 0 });
     if (!this.transport.idempotent || o.expectedOffset !== undefined) return this.#post(topic, lines, o, {}); // the broker chooses
@@ -78,11 +78,11 @@ export class Producers {
 
   async #partitionsOf(topic: string, o: CallOptions): Promise<number> {
     const known = this.#partitions.get(topic);
-    if (known && Date.now() < known.till) return known.n;
+    if (known && performance.now() < known.till) return known.n;
     try {
       const t = await this.transport.json<Topic>({ method: "GET", path: "/topic", query: { "topic-name": topic }, signal: o.signal }, "name");
       if (this.#partitions.size >= idleProducersMax) this.#partitions.clear();
-      this.#partitions.set(topic, { n: t.partitions.length, till: Date.now() + partitionCountTTL });
+      this.#partitions.set(topic, { n: t.partitions.length, till: performance.now() + partitionCountTTL });
       return t.partitions.length;
     } catch (error) {
       if (!(error instanceof SebError)) throw error;
@@ -145,7 +145,7 @@ export class Producers {
 
   async produceAll(items: readonly Item[], o: CallOptions): Promise<StoredRecord[]> {
     if (items.length === 0) throw invalid("no items", true);
-    const lines = items.map((x, i) => JSON.stringify("event" in x ? x : encode(`item ${i}`, x)));
+    const lines = items.map((x, i) => toJSON(`item ${i}`, Object(x) === x && "event" in x ? x : encode(`item ${i}`, x as OutgoingRecord)));
     const post = (how: Partial<Call>) => this.transport.call({
       method: "POST", path: "/records", query: { atomic: true }, body: lines.join("\n"), write: true, signal: o.signal, ...how,
       headers: { "Content-Type": "application/x-ndjson", ...how.headers },

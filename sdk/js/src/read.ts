@@ -127,7 +127,7 @@ export async function* stream(t: Transport, topic: string, o: StreamOptions): As
     try {
       const headers = { Accept: "text/event-stream, application/problem+json", ...(last && { "Last-Event-ID": last }) };
       answer = await t.open({ method: "GET", path: "/records", query, headers, stream: streamSilence, signal: o.signal }, async (a) => a);
-      opened = Date.now();
+      opened = performance.now();
       for await (const e of events(answer)) {
         backoff = t.backoff(o.signal);
         if (e.type === "error") throw streamError(e.data);
@@ -141,7 +141,7 @@ export async function* stream(t: Transport, topic: string, o: StreamOptions): As
     } finally {
       answer?.close();
     }
-    if (Date.now() - opened > steady) backoff = t.backoff(o.signal);
+    if (performance.now() - opened > steady) backoff = t.backoff(o.signal);
     if (!(await backoff.wait(failure?.retryAfter))) {
       if (o.signal?.aborted) return;
       throw failure ?? errorOf(noAnswer("none", new Error("the broker ends the stream again and again")));

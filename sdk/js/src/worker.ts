@@ -1,6 +1,6 @@
-import { LeasedMessage, spanMillis, type Span } from "./content.js";
+import { LeasedMessage, messageOf, spanMillis, type Span } from "./content.js";
 import { SebError, errorOf, invalid, noAnswer, notSent, repeatable } from "./errors.js";
-import { growth, sleep, type CallOptions } from "./transport.js";
+import { growth, sleep, timerMax, type CallOptions } from "./transport.js";
 import type { LeaseRequest, MessageResult, QueueMessage, Settlement } from "./types.js";
 
 export interface WorkOptions {
@@ -12,7 +12,7 @@ export interface WorkOptions {
   extend?: boolean;
   /** Returns when no message is ready and all handlers have returned. */
   untilEmpty?: boolean;
-  /** Time that handlers have after the end of signal; default: no limit. Then their signals are aborted also. */
+  /** Time that handlers have after the end of signal; default (also 0): no limit. Then their signals are aborted also. */
   grace?: Span;
   /** Ends the work: no more messages are leased, and work returns when the handlers have returned and that is stored. */
   signal?: AbortSignal;
@@ -157,7 +157,7 @@ class Worker {
     if (!this.#stopping && (this.o.signal?.aborted || this.#failed !== undefined || this.#empty)) {
       this.#stopping = true;
       this.#stopLeasing.abort();
-      if (this.o.grace > 0) this.#timers.push(setTimeout(() => this.#held.forEach((h) => h.says ?? h.abort.abort(new LeaseEnded("stopped"))), this.o.grace));
+      if (this.o.grace > 0) this.#timers.push(setTimeout(() => this.#held.forEach((h) => h.says ?? h.abort.abort(new LeaseEnded("stopped"))), Math.min(this.o.grace, timerMax)));
     }
     this.#lease();
     this.#settle();
@@ -173,7 +173,7 @@ class Worker {
     const wait = !this.o.untilEmpty ? leaseWait : idle ? 0 : busyWait;
     void this.#leaseOnce(free, wait).then((list) => {
       this.#empty = !!this.o.untilEmpty && idle && list.length === 0;
-      const now = Date.now();
+      const now = performance.now();
       list.forEach((m) => this.#start(m, now));
     }, (error) => {
       if (!this.#stopping) this.#failed ??= error;
@@ -187,12 +187,12 @@ class Worker {
   async #leaseOnce(max: number, wait: number): Promise<QueueMessage[]> {
     const { signal } = this.#stopLeasing;
     for (let failures = 1; ; failures++) {
-      const began = Date.now();
+      const began = performance.now();
       const bound = within(wait + callMax, signal);
       try {
         const list = await this.source.lease({ max, wait: `${wait}ms`, visibility: `${Math.round(this.o.millis)}ms`, signal: bound.signal });
         // A broker that stops, or has too many connections, does not wait.
-        if (list.length > 0 || signal.aborted || Date.now() - began >= wait / 2) return list;
+        if (list.length > 0 || signal.aborted || performance.now() - began >= wait / 2) return list;
       } catch (error) {
         if (signal.aborted) return [];
         if (!bound.signal.aborted && judge(error) !== "again") throw error;
@@ -290,7 +290,7 @@ class Worker {
   /** Keeps the messages of handlers that run, and those that are not settled yet. */
   #extend(): void {
     if (this.#extending) return;
-    const now = Date.now();
+    const now = performance.now();
     const due = [...this.#held].filter((h) => !h.lost && now - h.at >= this.o.millis / 3 && (h.says || this.o.extend !== false));
     if (due.length === 0) return;
     this.#extending = true;
@@ -360,14 +360,6 @@ function outcome(receipt: string, error: unknown, stopped: boolean): Settlement 
     return { receipt, do: "retry", reason, delay: `${Math.round(1000 * seconds)}ms` };
   }
   return { receipt, do: "retry", reason, ...(stopped && { delay: "0s" }) };
-}
-
-function messageOf(error: unknown): string {
-  try {
-    return error instanceof Error ? error.message || error.name : String(error);
-  } catch {
-    return "a value without text";
-  }
 }
 
 /** The text of an error as the broker takes it: 512 bytes of UTF-8, cut between characters. */

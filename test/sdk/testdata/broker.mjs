@@ -131,7 +131,7 @@ describe("a broker", { concurrency: true }, () => {
       if (m.value === "long") await sleep(2500);
       if (m.value === "again" && m.deliveries < 3) throw new RetryAfter(0.1, "soon");
       if (m.value === "dead") throw new GiveUp("no such mailbox " + "é".repeat(400));
-      if (m.value === "fails") throw Object.create(null);
+      if (m.value === "fails") throw m.deliveries === 1 ? Object.assign(new Error(), { message: Symbol("x") }) : Object.create(null);
     }, { concurrency: 60, signal: stop.signal });
     const letters = await until("two dead letters and all done", async () => {
       const { ready, leased, retry, dying } = await client.queue("jobs");

@@ -166,9 +166,24 @@ describe("faults", { concurrency: true }, () => {
     assert.ok(!inspect(client, { depth: 9, showHidden: true }).includes("hidden"));
     await assert.rejects(client.produce("t", []), RejectedError);
     await assert.rejects(client.produce("t", [{ value: "" }], { partition: -1 }), RejectedError);
-    await assert.rejects(client.sendMessages("q", [{}]), RejectedError);
+    const cycle = {};
+    cycle.self = cycle;
+    for (const call of [
+      () => client.sendMessages("q", [{}]), () => client.sendMessages("q", ["x"]), () => client.produce("t", [undefined]), () => client.produce("t", [{ value: "", timestamp: 1n }]),
+      () => client.produceAll([null]), () => client.produceAll(["x"]), () => client.event({ event: "e", entity_id: "u", data: cycle }), () => client.putTrigger("t", cycle), () => client.dryRun(cycle),
+      () => client.commitOffsets("g", [{ topic: "t", partition: 0, offset: 1n }]),
+    ]) await assert.rejects(async () => call(), RejectedError, String(call));
     await assert.rejects(collect(client.stream("t", { offset: 3 })), SebError);
     await assert.rejects(client.consumer("g", "t", { start: "middle" }), SebError);
+  });
+
+  test("a name that no URL can have is refused by the broker", async (t) => {
+    const seen = [];
+    const { url } = await serve(t, (request, response) => (seen.push(request.url), send(response, 400, "text/plain", "no UTF-8")));
+    await assert.rejects(new Client(url).produce("a\ud800b", [{ value: "x" }]), RejectedError);
+    await assert.rejects(new Client(url).queue("a\ud800b"), /no UTF-8/);
+    assert.match(seen[0], /topic-name=a%ED%A0%80b/);
+    assert.equal(seen[1], "/queues/a%ED%A0%80b");
   });
 
   test("a certificate that is not trusted is an error at once", async (t) => {
@@ -179,4 +194,28 @@ describe("faults", { concurrency: true }, () => {
     const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program], { env: { ...process.env, NODE_EXTRA_CA_CERTS: CA } });
     assert.match(stdout, /first_offset: 7/);
   });
+});
+
+// Alone, because it sets the clock.
+test("a worker keeps its leases when the clock is set back, and has no grace period that ends at once", { timeout: 60_000 }, async (t) => {
+  let extend;
+  const extended = new Promise((resolve) => (extend = resolve));
+  const { url } = await serve(t, async (request, response, n) => {
+    const body = JSON.parse(Buffer.concat(await request.toArray()));
+    if (request.url.endsWith("/settle")) {
+      if (body.messages[0].do === "extend") extend();
+      return send(response, 200, "application/json", JSON.stringify({ messages: body.messages.map(() => ({})) }));
+    }
+    if (n === 1) send(response, 200, "application/json", '{"messages":[{"id":"0-1","receipt":"r","deliveries":1,"sent":"2026-01-01T00:00:00Z","value":"x"}]}');
+  });
+  const stop = new AbortController(), { now } = Date;
+  t.after(() => (Date.now = now));
+  let aborted;
+  await new Client(url).work("q", async (m, signal) => {
+    Date.now = () => now() - 3_600_000;
+    stop.abort();
+    await extended;
+    ({ aborted } = signal);
+  }, { visibility: 1, grace: Infinity, signal: stop.signal });
+  assert.equal(aborted, false);
 });
