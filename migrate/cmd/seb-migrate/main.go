@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,11 @@ const (
 )
 
 func main() {
+	// Most of the heap is garbage of answers: with the usual percentage 2 million records need 274 MiB, with
+	// this one 207.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	// A second signal ends the program at once, because the default handling is restored.
 	context.AfterFunc(ctx, stop)
