@@ -235,6 +235,9 @@ func (d *document) prepare(dir string) (env []string) {
 	if slices.ContainsFunc(d.blocks, func(b block) bool { return strings.Contains(b.text, "versitygw ") }) {
 		must.NoError(t, os.Symlink(must.Get(testenv.S3Binary(t.Context()))(t), filepath.Join(dir, "bin/versitygw")))
 	}
+	if slices.ContainsFunc(d.blocks, func(b block) bool { return strings.Contains(b.text, "sebbroker") }) {
+		env = append(env, d.clients(dir)...)
+	}
 	if d.withExamples() {
 		programs, names := buildPrograms(t)
 		for _, name := range names {
@@ -243,6 +246,18 @@ func (d *document) prepare(dir string) (env []string) {
 		env = append(env, "PROGRAMS="+programs, "SEB_WEBHOOK_TARGETS=127.0.0.1")
 	}
 	return env
+}
+
+// clients lets the programs in a folder import the clients of the repository.
+func (d *document) clients(dir string) (env []string) {
+	if d.language == "python" {
+		_, path, err := testenv.PythonClient(d.t.Context())
+		must.NoError(d.t, err)
+		return []string{"PYTHONPATH=" + path}
+	}
+	must.NoError(d.t, os.Mkdir(filepath.Join(dir, "node_modules"), 0o700))
+	must.NoError(d.t, os.Symlink(must.Get(filepath.Abs("../sdk/js"))(d.t), filepath.Join(dir, "node_modules/sebbroker")))
+	return nil
 }
 
 // check compares the output of the program with the documents.
