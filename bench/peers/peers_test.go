@@ -38,7 +38,7 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 	downAtEnd(t, o)
 	up := must.Get(peers.Up(t.Context(), o, "seb-memory"))(t)
 	p := up[0]
-	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 2 || p.Targets[0].Driver != "seb" || p.Targets[1].Driver != "kafka" {
+	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 3 || p.Targets[0].Driver != "seb" || p.Targets[1].Driver != "kafka" || p.Targets[2].Driver != "sqs" {
 		t.Errorf("up: %+v", p)
 	}
 	again, err := peers.Up(t.Context(), o, "seb-memory")
