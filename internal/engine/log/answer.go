@@ -152,11 +152,12 @@ func (o *owner) abandon() {
 	for o.batch.Len() > 0 {
 		o.taken = o.batch.Take(o.taken[:0], o.now(), true)
 		for _, m := range o.taken {
-			if m.atomic == nil {
+			if !m.ticket.atomic {
 				o.reject(m, ErrClosed)
+				continue
 			}
-			for i := range m.atomic {
-				o.reject(&m.atomic[i], ErrClosed)
+			for i := range m.ticket.members {
+				o.reject(&m.ticket.members[i], ErrClosed)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 		m.state = memberSent
 		o.queued.Add(-m.bytes)
 		p.bytes += m.bytes
-		if m.op != nil && !m.joined() && m.atomic == nil {
+		if m.op != nil && !m.joined() && !m.ticket.atomic {
 			p.op(m)
 		}
 	}
@@ -61,17 +61,17 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 		}
 	}
 	for _, m := range taken { // last, so that none of the others deletes the topic of their appends
-		if m.joined() && m.atomic == nil {
+		if m.joined() && !m.ticket.atomic {
 			p.op(m)
 		}
 	}
 	for _, m := range taken {
-		if m.atomic != nil {
-			p.atomic(m.atomic)
+		if m.ticket.atomic {
+			p.atomic(m.ticket.members)
 		}
 	}
 	for _, m := range taken {
-		if m.op == nil && m.atomic == nil {
+		if m.op == nil && !m.ticket.atomic {
 			at := p.append(m)
 			p.p.Appends[at].Audit = p.audit(m)
 		}

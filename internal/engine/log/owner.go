@@ -249,7 +249,7 @@ func (o *owner) enqueue(t *Ticket) {
 	for i := range t.members {
 		m := &t.members[i]
 		m.state = memberQueued
-		if i == 0 || t.members[0].atomic == nil {
+		if i == 0 || !t.atomic {
 			o.batch.Add(&m.item, m.bytes, m.since)
 		}
 	}

@@ -81,6 +81,8 @@ type Ticket struct {
 	bytes   int64 // of all members
 	members []member
 	left    int // unanswered members
+	// atomic: the members are parts of one request. Only the first is queued, for all of them.
+	atomic bool
 
 	// Storage for the many tickets with one append: saves two allocations.
 	oneMember [1]member
@@ -108,10 +110,9 @@ type member struct {
 	ticket *Ticket
 	i      int // index in the ticket
 	state  memberState
-	bytes  int64    // queued bytes: size of Data, or an estimate for op
-	audit  *member  // its audit record, or nil
-	atomic []member // all members of its atomic request; only the first has them, and is queued
-	since  int64    // submission time on the log's clock
+	bytes  int64   // queued bytes: size of Data, or an estimate for op
+	audit  *member // its audit record, or nil
+	since  int64   // submission time on the log's clock
 }
 
 func (l *Log) newTicket(n int) *Ticket {
@@ -208,9 +209,9 @@ func (l *Log) SubmitAtomic(parts []Part) *Ticket {
 			m.audit.Head.Joins = true
 		}
 	}
-	if len(parts) > 0 {
+	if t.atomic = true; len(parts) > 0 {
 		first := &t.members[0]
-		first.item.Value, first.atomic, first.bytes = first, t.members, bytes
+		first.item.Value, first.bytes = first, bytes
 	}
 	l.send(t, bytes)
 	return t

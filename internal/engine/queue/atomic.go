@@ -37,32 +37,24 @@ var errAtomicDedup = &state.InvalidError{Field: "dedup", Reason: "not in an atom
 // Prepare makes parts of an atomic request of messages. Pass their ticket to Watch. producer may be nil. Errors:
 // those of Send; *MessageError.
 func (m *Queues) Prepare(ctx context.Context, queue string, list []Message, producer *record.Producer) (*Prepared, error) {
-	l, err := m.lock(ctx, queue)
+	l, t, err := m.termsOf(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
-	topic := l.ref()
-	t := terms{QueueSettings: l.core.Settings, epoch: m.epoch, now: m.now()}
-	m.mu.Unlock()
-	_, of, err := m.b.Resolved(queue)
-	if err != nil {
-		return nil, err
-	}
-	t.encode = record.EncodeOptions{Compression: of.Codec(), BatchBytes: of.MaxBatchBytes, Producer: producer}
-	full := m.full()
+	t.encode.Producer = producer
 	p := &Prepared{m: m, l: l, at: make([]place, len(list))}
 	together := map[uint32]*group{} // by partition
 	changes := map[uint32]*state.QueueChange{}
 	for i := range list {
 		x := &list[i]
-		err := x.check(&t.QueueSettings, topic.Partitions, full)
+		err := x.check(t)
 		if err == nil && x.Dedup != "" {
 			err = errAtomicDedup
 		}
 		if err != nil {
 			return nil, &MessageError{i, err}
 		}
-		one := x.group(nil, i, &t)[0]
+		one := x.group(nil, i, t)[0]
 		g := together[one.part]
 		if g == nil {
 			g = &group{part: one.part}
@@ -75,7 +67,7 @@ func (m *Queues) Prepare(ctx context.Context, queue string, list []Message, prod
 		g.recs = append(g.recs, one.recs[0])
 	}
 	for _, part := range slices.Sorted(maps.Keys(together)) {
-		if err := p.add(ctx, together[part], changes[part], &t); err != nil {
+		if err := p.add(ctx, together[part], changes[part], t); err != nil {
 			return nil, err
 		}
 	}

@@ -122,9 +122,11 @@ func (g *group) isPlain() bool { return g.until == 0 && g.hash.IsZero() }
 // terms are those of the messages of a request.
 type terms struct {
 	state.QueueSettings
-	encode record.EncodeOptions
-	epoch  uint32
-	now    int64
+	priorities int
+	full       error // of messages that the state of queues must remember; nil: there is room
+	encode     record.EncodeOptions
+	epoch      uint32
+	now        int64
 	// paired: all messages go with changes of the queue. The log makes slots of those after plain ones that
 	// came later, and the messages of a key must keep their order.
 	paired bool
@@ -135,35 +137,43 @@ func (t *terms) alone(r *record.Record) bool {
 	return sizeOf(r) > min(t.encode.BatchBytes, record.BatchTarget)/2
 }
 
-// Send sends messages, and waits until they are stored. Each has its own result. The error is that of the
-// queue, as of Lease.
-func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent, error) {
+// termsOf returns a queue, and the terms of messages that are sent to it now.
+func (m *Queues) termsOf(ctx context.Context, queue string) (*live, *terms, error) {
 	l, err := m.lock(ctx, queue)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	topic := l.ref()
-	t := terms{QueueSettings: l.core.Settings, epoch: m.epoch, now: m.now()}
+	t := &terms{QueueSettings: l.core.Settings, priorities: l.ref().Partitions, epoch: m.epoch, now: m.now()}
 	m.mu.Unlock()
 	_, of, err := m.b.Resolved(queue)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t.encode = record.EncodeOptions{Compression: of.Codec(), BatchBytes: of.MaxBatchBytes}
+	t.full = m.full()
+	return l, t, nil
+}
+
+// Send sends messages, and waits until they are stored. Each has its own result. The error is that of the
+// queue, as of Lease.
+func (m *Queues) Send(ctx context.Context, queue string, list []Message) ([]Sent, error) {
+	l, t, err := m.termsOf(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]Sent, len(list))
-	full := m.full()
 	var groups []*group
 	for i := range list {
 		x := &list[i]
-		if results[i].Err = x.check(&t.QueueSettings, topic.Partitions, full); results[i].Err == nil {
-			groups = x.group(groups, i, &t)
+		if results[i].Err = x.check(t); results[i].Err == nil {
+			groups = x.group(groups, i, t)
 		}
 	}
 	t.paired = t.KeyMode == state.KeyOrder && slices.ContainsFunc(groups, func(g *group) bool { return !g.isPlain() })
 	first := map[record.ID]*group{}
 	for _, g := range groups {
 		if g.same = first[g.hash]; g.same == nil {
-			m.send(ctx, l, &t, g, results)
+			m.send(ctx, l, t, g, results)
 		}
 		if !g.hash.IsZero() && g.same == nil {
 			first[g.hash] = g
@@ -199,29 +209,29 @@ func (e *FullError) Error() string {
 func (e *FullError) Is(t error) bool { return t == broker.ErrQueueFull || t == state.ErrOverBudget }
 
 // check checks a message against its queue.
-func (x *Message) check(s *state.QueueSettings, priorities int, full error) error {
+func (x *Message) check(t *terms) error {
 	invalid := func(field, format string, args ...any) error {
 		return &state.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case x.Delay < 0 || x.Delay > state.QueueDelayMax:
 		return invalid("delay", "%s is not between 0s and 365d", x.Delay)
-	case x.Delay > 0 && s.KeyMode == state.KeyOrder:
+	case x.Delay > 0 && t.KeyMode == state.KeyOrder:
 		return invalid("delay", "%s: the queue keeps the order of keys, so only its setting delay delays messages", x.Delay)
 	case x.Expire < 0:
 		return invalid("expire", "%s is less than 0s", x.Expire)
 	case len(x.Dedup) > DedupBytes:
 		return invalid("dedup", "%d bytes, limit %d", len(x.Dedup), DedupBytes)
-	case x.Priority < 0 || x.Priority >= priorities:
-		return invalid("priority", "%d is not between 0 and %d", x.Priority, priorities-1)
+	case x.Priority < 0 || x.Priority >= t.priorities:
+		return invalid("priority", "%d is not between 0 and %d", x.Priority, t.priorities-1)
 	}
 	for i := range x.Headers {
 		if strings.HasPrefix(x.Headers[i].Key, HeaderPrefix) {
 			return invalid("headers", "%q begins with %s, as those of Seb do", x.Headers[i].Key, HeaderPrefix)
 		}
 	}
-	if x.Delay > 0 || s.Delay > 0 || x.Dedup != "" {
-		return full
+	if x.Delay > 0 || t.Delay > 0 || x.Dedup != "" {
+		return t.full
 	}
 	return nil
 }
