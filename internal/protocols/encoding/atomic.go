@@ -97,7 +97,6 @@ func (t *eventText) lineKind() (kind LineKind, p *api.Problem) {
 	if p := t.value(1); p != nil {
 		return 0, p
 	}
-	kinds := 0
 	for t.i = start + 1; !t.take('}'); {
 		t.take(',')
 		t.skip()
@@ -105,22 +104,28 @@ func (t *eventText) lineKind() (kind LineKind, p *api.Problem) {
 		if err != nil {
 			return 0, problem.BadField("body", "%v", err)
 		}
-		kinds++
+		t.take(':')
+		named := LineKind(0)
 		switch string(name) {
 		case memberTopic:
-			kind = RecordLine
+			named = RecordLine
 		case memberQueue:
-			kind = MessageLine
+			named = MessageLine
 		case memberEvent:
-			kind = EventLine
-		default:
-			kinds--
+			named = EventLine
 		}
-		t.take(':')
+		switch {
+		case named != 0 && kind != 0:
+			return 0, problem.BadField(string(name), "a line has only one of %s, %s and %s, once", memberTopic, memberQueue, memberEvent)
+		case named != 0 && t.peek() != '"':
+			return 0, problem.BadField(string(name), "want a string")
+		case named != 0:
+			kind = named
+		}
 		t.value(1)
 	}
-	if kinds != 1 {
-		return 0, problem.BadField("body", "want one of the members %s, of a record, %s, of a message, and %s", memberTopic, memberQueue, memberEvent)
+	if kind == 0 {
+		return 0, problem.BadField("body", "a line without %s (a record), %s (a message) or %s", memberTopic, memberQueue, memberEvent)
 	}
 	return kind, nil
 }
