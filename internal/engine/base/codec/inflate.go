@@ -3,7 +3,6 @@ package codec
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 )
 
 const (
@@ -31,10 +29,7 @@ var (
 	ErrUnknown = errors.New("unknown codec")
 )
 
-var (
-	errTrailing    = errors.New("bytes after the end of the compressed data")
-	errNotLZ4Frame = errors.New("not an lz4 frame")
-)
+var errTrailing = errors.New("bytes after the end of the compressed data")
 
 // Inflater decompresses the records of one batch as a stream. Its output ends with ErrLimit at the
 // first byte beyond the limit, whatever size the data claims. Inflaters are pooled per codec,
@@ -45,12 +40,12 @@ type Inflater struct {
 	stream io.Reader // one of gzip, zstd, lz4 and snappy
 	gzip   gzip.Reader
 	zstd   *zstd.Decoder
-	lz4    *lz4.Reader
+	lz4    lz4Reader
 	snappy snappyReader
 	buf    *bufio.Reader // reads from the Inflater itself
 	left   int64         // bytes of output still allowed
 	share  share
-	window int // zstd: index into zstdWindows of the largest window that the decoder accepts
+	window int // zstd: index into zstdWindows of the largest window that the decoder accepts; lz4: 1 with blocks above lz4Keep
 }
 
 // zstdWindows are the largest windows of the three pools of zstd decoders. A decoder retains the
@@ -58,11 +53,11 @@ type Inflater struct {
 // for less than 1 MiB; level 3 of zstd asks for 2 MiB.
 var zstdWindows = [...]uint64{1 << 20, 2 << 20, zstdWindowMax}
 
-// inflaters holds the unused Inflaters by codec, and large those of zstd with a window of more than 1
-// MiB, by window.
+// inflaters holds the unused Inflaters by codec, and large those with a window above 0, by codec and
+// window.
 var (
 	inflaters [Zstd + 1]sync.Pool
-	large     [len(zstdWindows)]Spare[Inflater]
+	large     [Zstd + 1][len(zstdWindows)]Spare[Inflater]
 )
 
 // Open returns an Inflater of src; the caller must Close it. Open waits until the process may
@@ -72,9 +67,14 @@ func Open(codec Kind, src []byte, limit int64) (*Inflater, error) {
 		return nil, ErrUnknown
 	}
 	window := 0
-	if codec == Zstd {
+	switch codec {
+	case Zstd:
 		asked := zstdWindow(src)
 		window = sort.Search(len(zstdWindows)-1, func(i int) bool { return asked <= zstdWindows[i] })
+	case LZ4:
+		if lz4BlockMax(src) > lz4Keep {
+			window = 1
+		}
 	}
 	share := inflating.Load().acquire(inflateNeed(codec, src))
 	f := idleInflater(codec, window)
@@ -102,14 +102,10 @@ func (f *Inflater) open(src []byte) (err error) {
 		}
 		f.stream = &f.snappy
 	case LZ4:
-		if len(src) < 4 || binary.LittleEndian.Uint32(src) != 0x184d2204 {
-			return errNotLZ4Frame
+		if err = f.lz4.reset(src); err != nil {
+			return err
 		}
-		if f.lz4 == nil {
-			f.lz4 = lz4.NewReader(nil)
-		}
-		f.lz4.Reset(&f.src)
-		f.stream = f.lz4
+		f.stream = &f.lz4
 	case Zstd:
 		if f.zstd == nil {
 			f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -161,9 +157,7 @@ func (f *Inflater) Scanner() *bufio.Reader {
 func (f *Inflater) Close() {
 	f.src.Reset(nil)
 	f.snappy.src = nil
-	if f.lz4 != nil {
-		f.lz4.Reset(nil)
-	}
+	f.lz4.src = nil
 	if f.zstd != nil {
 		_ = f.zstd.Reset(nil) // only drops the source
 	}
@@ -199,7 +193,7 @@ func idleInflater(codec Kind, window int) *Inflater {
 		f.idle()
 	}
 	if window > 0 {
-		if f := large[window].Get(); f != nil {
+		if f := large[codec][window].Get(); f != nil {
 			return f
 		}
 	} else if f, _ := inflaters[codec].Get().(*Inflater); f != nil {
@@ -214,7 +208,7 @@ func (f *Inflater) idle() {
 		f.snappy.block = nil
 	}
 	if f.window > 0 {
-		large[f.window].Put(f)
+		large[f.codec][f.window].Put(f)
 		return
 	}
 	inflaters[f.codec].Put(f)
@@ -243,11 +237,7 @@ func inflateNeed(codec Kind, src []byte) int64 {
 	case Snappy:
 		return snappyBlockMax(src)
 	case LZ4:
-		block := int64(4 << 20)
-		if len(src) > 5 { // block descriptor of the frame: 4 is 64 KiB, 7 is 4 MiB
-			block = 64 << 10 << (2 * (max(4, int64(src[5]>>4&7)) - 4))
-		}
-		return 2*block + 2*tables
+		return int64(lz4BlockMax(src)) + 2*tables
 	}
 	window := int64(zstdWindow(src))
 	return window + min(window, 1<<20) + 4*tables
