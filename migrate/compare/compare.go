@@ -190,7 +190,21 @@ func (c *check) partition(ctx context.Context, p pair, n int, positions []positi
 		if p.result.Compacted {
 			return c.keys(from, to, result)
 		}
-		(&aligner{from: from, to: to, result: result}).run()
+		a := newAligner(from, to, result)
+		a.reread = func(start, end int64) (*stream, func()) {
+			part := x
+			part.start, part.end = max(x.start, start), end
+			s := newStream(part.start, func(int64) {})
+			ctx, stop := context.WithCancel(ctx)
+			g.Go(func() error {
+				if err := s.run(ctx, &reader{side: c.from, span: part, hasher: hash}); ctx.Err() == nil {
+					return err
+				}
+				return nil // stopped, or another reader has failed
+			})
+			return s, stop
+		}
+		a.run(x.end)
 		return nil
 	})
 	if err := g.Wait(); err != nil {

@@ -47,6 +47,28 @@ type Partition struct {
 	Extra   int64       `json:"extra"`
 	Changed int64       `json:"changed"`
 	First   *Difference `json:"first,omitempty"`
+	// Repetitions are places where the target begins again with records that it has, as after a restart of the
+	// program that copies. Their records count as doubled.
+	Repetitions []Repetition `json:"repetitions,omitempty"`
+}
+
+// repetitionsMax bounds the repetitions of a partition that are listed.
+const repetitionsMax = 100
+
+// Repetition is records that the target has again.
+type Repetition struct {
+	First   bool  `json:"first_record"` // it begins with the first record
+	From    int64 `json:"from_offset"`  // of its first record
+	To      int64 `json:"to_offset"`
+	Records int64 `json:"records"`
+}
+
+func (r *Repetition) String() string {
+	where := fmt.Sprint("offset ", r.From, " of --from")
+	if r.First {
+		where = "the first record"
+	}
+	return fmt.Sprintf("--to begins again at %s, at offset %d of --to: it has %d records again", where, r.To, r.Records)
 }
 
 // Difference is the first difference of a partition.

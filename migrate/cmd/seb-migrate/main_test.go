@@ -159,6 +159,63 @@ func TestManyRecords(t *testing.T) {
 	check.Equal(t, *many.First.From, 10_000)
 }
 
+// TestCopyBeginsAgain: a copy that begins again, even further back than the check looks ahead, is one
+// sentence, and its records are doubled. All other differences are still found.
+func TestCopyBeginsAgain(t *testing.T) {
+	const n = 100_000
+	from, to := newCluster(t), newCluster(t)
+	part := func(first, end int) (list []*kgo.Record) {
+		for k := first; k < end; k++ {
+			list = append(list, &kgo.Record{Key: fmt.Append(nil, k), Timestamp: time.UnixMilli(int64(k))})
+		}
+		return list
+	}
+	from.topic(t, "many", 1, "delete")
+	from.produce(t, "many", 0, part(0, n)...)
+	type counts struct{ missing, doubled, extra, changed int64 }
+	for name, c := range map[string]struct {
+		to   [][2]int // parts of the source
+		want counts
+		said []string
+	}{
+		"first":        {[][2]int{{0, 90_000}, {0, n}}, counts{doubled: 90_000}, []string{"the first record, at offset 90000 of --to: it has 90000 records again"}},
+		"first-nearby": {[][2]int{{0, 500}, {0, n}}, counts{doubled: 500}, []string{"the first record, at offset 500 of --to: it has 500 records again"}},
+		"complete":     {[][2]int{{0, n}, {0, n}}, counts{doubled: n}, []string{"the first record, at offset 100000 of --to: it has 100000 records again"}},
+		"incomplete": {
+			[][2]int{{0, 90_000}, {0, 80_000}},
+			counts{missing: 10_000, doubled: 80_000},
+			[]string{"the first record, at offset 90000 of --to: it has 80000 records again"},
+		},
+		"later": {[][2]int{{0, 90_000}, {7777, n}}, counts{doubled: 82_223}, []string{"offset 7777 of --from, at offset 90000 of --to: it has 82223 records again"}},
+		"twice": {[][2]int{{0, 70_000}, {0, 80_000}, {5000, n}}, counts{doubled: 70_000 + 75_000}, []string{
+			"the first record, at offset 70000 of --to: it has 70000 records again", "offset 5000 of --from, at offset 150000 of --to: it has 75000 records again",
+		}},
+		"again-while-again": {[][2]int{{0, 90_000}, {0, 80_000}, {0, n}}, counts{doubled: 170_000}, []string{
+			"the first record, at offset 90000 of --to: it has 80000 records again", "the first record, at offset 170000 of --to: it has 90000 records again",
+		}},
+		"with-differences": {
+			[][2]int{{0, 50_000}, {50_001, 90_000}, {0, 40_000}, {40_002, 50_000}, {50_001, n}},
+			counts{missing: 1, doubled: 89_997},
+			[]string{"the first record, at offset 89999 of --to: it has 89997 records again"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to.topic(t, name, 1, "delete")
+			for _, p := range c.to {
+				to.produce(t, name, 0, part(p[0], p[1])...)
+			}
+			got := runCheck(t, from, to, "--rename", "many="+name)
+			w := c.want
+			want := fmt.Sprintf("partition 0: %d missing, %d doubled, %d extra, %d changed; first: ", w.missing, w.doubled, w.extra, w.changed)
+			check.Containsf(t, got.out, want, "exit code %d, stderr %q", got.code, got.err)
+			for _, said := range c.said {
+				check.Containsf(t, got.out, "  partition 0: --to begins again at "+said+"\n", "the report")
+			}
+			check.Equal(t, strings.Count(got.out, "begins again"), len(c.said))
+		})
+	}
+}
+
 // TestGroups: a group continues at the same record, though its offsets differ.
 func TestGroups(t *testing.T) {
 	from, to := newCluster(t), newCluster(t)

@@ -51,6 +51,9 @@ func reportTopic(b *strings.Builder, t compare.Topic) {
 		if p.First != nil {
 			fmt.Fprintf(&lines, "  partition %d: %d missing, %d doubled, %d extra, %d changed; first: %v\n",
 				p.Number, p.Missing, p.Doubled, p.Extra, p.Changed, p.First)
+			for _, r := range p.Repetitions {
+				fmt.Fprintf(&lines, "  partition %d: %v\n", p.Number, &r)
+			}
 		}
 	}
 	counts := fmt.Sprintf("%d records at --from, %d at --to", from.Records, to.Records)
