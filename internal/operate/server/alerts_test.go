@@ -21,6 +21,7 @@ const (
 	ruleTestsFile = "../../../packaging/prometheus/seb.rules.test.yml"
 	dashboardFile = "../../../packaging/grafana/seb.json"
 	alarmsGuide   = "../../../docs/guide/alarms.md"
+	growGuide     = "../../../docs/guide/grow.md"
 	runbook       = "https://github.com/sebbroker/seb/blob/main/docs/guide/alarms.md#"
 )
 
@@ -71,8 +72,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlertMetrics: alerts and dashboard use only metrics of metrics.txt, which TestMetrics compares
-// with a broker, and only values of labels that a broker has.
+// TestAlertMetrics: alerts, dashboard and the expressions of a guide use only metrics of metrics.txt, which
+// TestMetrics compares with a broker, and only values of labels that a broker has.
 func TestAlertMetrics(t *testing.T) {
 	s := start(t, settings(t, "mem:"))
 	must.Get(connect(t, s).CreateQueue(t.Context(), "mails", client.QueueSpec{}))(t)
@@ -128,8 +129,8 @@ func alertRules(t *testing.T) []alertRule {
 	return file.Groups[0].Rules
 }
 
-// alertExpressions returns the expressions of the alerts, and those of the dashboard's panels and
-// variables.
+// alertExpressions returns the expressions of the alerts, those of the dashboard's panels and variables, and
+// those of the guide, of which TestExpressionsOfTheGuide evaluates all.
 func alertExpressions(t *testing.T) (list []string) {
 	t.Helper()
 	for _, r := range alertRules(t) {
@@ -157,6 +158,13 @@ func alertExpressions(t *testing.T) (list []string) {
 		for _, target := range p.Targets {
 			list = append(list, target.Expr)
 		}
+	}
+	rows := regexp.MustCompile("(?m)^\\|[^|]*\\| `(.*seb_.*)` \\|").FindAllStringSubmatch(readFile(t, growGuide), -1)
+	if len(rows) == 0 {
+		t.Errorf("%s has no expression", growGuide)
+	}
+	for _, m := range rows {
+		list = append(list, strings.ReplaceAll(m[1], `\|`, "|"))
 	}
 	return list
 }
