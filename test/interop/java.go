@@ -18,14 +18,24 @@ const JavaVersion = "4.3.1"
 // copyGoal is the Maven plugin that downloads the dependencies of a pom.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
-// JavaTools returns the class path of Kafka's clients and tools, and downloads them on first use. pom
-// is the text of pom.xml.
-func JavaTools(ctx context.Context, pom []byte) (string, error) {
-	return fetch(ctx, "kafka-tools", JavaVersion, pom)
-}
+//go:embed testdata/java/pom.xml
+var toolsPom []byte
+
+//go:embed testdata/java/connect.xml
+var connectPom []byte
 
 //go:embed testdata/java/clients.xml
 var clientsPom []byte
+
+// JavaTools returns the class path of Kafka's clients, tools and broker, and downloads them on first use.
+func JavaTools(ctx context.Context) (string, error) {
+	return fetch(ctx, "kafka-tools", JavaVersion, toolsPom)
+}
+
+// JavaConnect is JavaTools for Connect and MirrorMaker 2.
+func JavaConnect(ctx context.Context) (string, error) {
+	return fetch(ctx, "kafka-connect", JavaVersion, connectPom)
+}
 
 // JavaClients is JavaTools for the clients alone, of any version.
 func JavaClients(ctx context.Context, version string) (string, error) {

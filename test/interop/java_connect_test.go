@@ -2,7 +2,6 @@ package interop
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"io"
 	"net"
@@ -21,9 +20,6 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-//go:embed testdata/java/connect.xml
-var connectPom []byte
 
 const (
 	// away is how long the broker is down, and backWithin how soon after its start a worker must
@@ -73,7 +69,7 @@ func holds(a *kadm.Client, topic string, n int64) func() bool {
 // connect starts a class of Connect with a file of properties.
 func connect(t *testing.T, class, properties string) {
 	t.Helper()
-	path := must.Get(fetch(t.Context(), "kafka-connect", JavaVersion, connectPom))(t)
+	path := must.Get(JavaConnect(t.Context()))(t)
 	file := filepath.Join(t.TempDir(), "connect.properties")
 	must.NoError(t, os.WriteFile(file, []byte(properties), 0o600))
 	p := start(t, path, nil, class, file)

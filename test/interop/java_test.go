@@ -1,7 +1,6 @@
 package interop
 
 import (
-	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +12,6 @@ import (
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-//go:embed testdata/java/pom.xml
-var toolsPom []byte
 
 // javaClient is the name in reports.
 const javaClient = "Java " + JavaVersion
@@ -33,7 +29,7 @@ func classes(t testing.TB) string {
 	t.Helper()
 	testenv.InteropWanted(t)
 	compiled.once.Do(func() {
-		tools, err := JavaTools(t.Context(), toolsPom)
+		tools, err := JavaTools(t.Context())
 		if err == nil {
 			compiled.dir, err = os.MkdirTemp("", "seb-interop-java-*")
 		}

@@ -37,7 +37,6 @@ type options struct {
 	Bench      string        `json:"-"`
 	Dir        string        `json:"-"`
 	JSON       string        `json:"-"`
-	Pom        string        `json:"-"`
 	Version    string        `json:"version"`
 	Systems    []string      `json:"systems"`
 	Rounds     int           `json:"rounds"`
@@ -57,7 +56,6 @@ func main() {
 	flag.StringVar(&o.Bench, "bench", "", "path of seb-bench, which starts Kafka (empty: build bin/seb-bench)")
 	flag.StringVar(&o.Dir, "dir", ".cache/interop/speed", "folder on the measured disk; each turn uses a subfolder")
 	flag.StringVar(&o.JSON, "json", "bin/kafkaperf.json", "file for all samples")
-	flag.StringVar(&o.Pom, "pom", "test/interop/testdata/java/pom.xml", "pom of the tools")
 	flag.StringVar(&o.Version, "version", "", "version in the report (empty: from git describe)")
 	systems := flag.String("systems", strings.Join(names(), ","), "brokers, in the order of each round")
 	flag.IntVar(&o.Rounds, "rounds", 3, "turns of each broker")
@@ -105,11 +103,7 @@ func (o *options) prepare(ctx context.Context) (err error) {
 }
 
 func run(ctx context.Context, o *options) error {
-	pom, err := os.ReadFile(o.Pom)
-	if err != nil {
-		return err
-	}
-	tools, err := interop.JavaTools(ctx, pom)
+	tools, err := interop.JavaTools(ctx)
 	if err != nil {
 		return err
 	}
