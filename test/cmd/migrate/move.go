@@ -235,8 +235,24 @@ func (m *move) killDuring(ctx context.Context, l *leg, mirror *process, base int
 	return nil
 }
 
+// caughtUp waits until the copy lacks only records of the last seconds.
+func (m *move) caughtUp(ctx context.Context, l *leg) error {
+	return await(ctx, copyTime, "the copy catches up", func() (bool, error) {
+		r, err := m.check(ctx, l.check)
+		if err != nil {
+			return false, err
+		}
+		missing := r.sum(figures["missing"])
+		m.progress("%s: %d records missing", m.step, missing)
+		return missing <= 10*m.rate, nil
+	})
+}
+
 // moveGroup moves the group while the producer runs, and then ends the producer.
 func (m *move) moveGroup(ctx context.Context, l *leg, stop func() (*stage, error), stopWriting func() error) error {
+	if err := m.caughtUp(ctx, l); err != nil {
+		return err
+	}
 	s, err := stop()
 	if err != nil {
 		return err
