@@ -149,6 +149,9 @@ func (r *Reader) open() bool {
 	if batch.checksum() != batch.CRC() {
 		return r.corrupt("batch checksum", nil)
 	}
+	if batch.Control() {
+		return true // markers are no records
+	}
 	r.records, r.left = batch[BatchHeadSize:], batch.Count()
 	if kind := batch.Compression(); kind != None && r.left > 0 {
 		return r.decompress(kind)

@@ -53,6 +53,8 @@ type Summary struct {
 	ProducerID    int64
 	ProducerEpoch int16
 	BaseSequence  int32
+	// Transactional: the batches are part of a transaction.
+	Transactional bool
 }
 
 // KeyRecord is a record of a key. Unlike the records of a read, the caller may keep it.

@@ -143,6 +143,8 @@ type Limits struct {
 	DecompressedBytes int64
 	// Ratio bounds the decompressed bytes per compressed byte, beyond RatioExemptBytes.
 	Ratio int
+	// Transactional: the batches are part of a transaction. Otherwise none may be.
+	Transactional bool
 }
 
 func (l Limits) withDefaults() Limits {
@@ -217,7 +219,7 @@ func (c *checker) batch(b Batch) *InvalidError {
 			Limit: int64(c.limits.BatchBytes), Given: int64(len(b)),
 		}
 	}
-	if fault := checkHead(b); fault != nil {
+	if fault := checkHead(b, c.limits.Transactional); fault != nil {
 		return fault
 	}
 	if fault := c.producer(b); fault != nil {
@@ -252,11 +254,17 @@ func (c *checker) batch(b Batch) *InvalidError {
 }
 
 // checkHead checks the header's fields and the checksum.
-func checkHead(b Batch) *InvalidError {
-	if attr := b.Attributes(); attr&^AttrCompression != 0 {
+func checkHead(b Batch, transactional bool) *InvalidError {
+	attr, allowed := b.Attributes(), int16(AttrCompression)
+	if transactional {
+		allowed |= AttrTransactional
+	}
+	if attr&^allowed != 0 || transactional && !b.Transactional() {
 		reason := "unknown bits"
 		switch {
-		case attr&AttrTransactional != 0:
+		case transactional && !b.Transactional():
+			reason = "not a transactional batch"
+		case attr&^allowed&AttrTransactional != 0:
 			reason = "transactional batch"
 		case attr&AttrControl != 0:
 			reason = "control batch"
@@ -285,6 +293,8 @@ func (c *checker) producer(b Batch) *InvalidError {
 	switch {
 	case id < -1:
 		return &InvalidError{Field: FieldProducer, Reason: "negative producer id", Given: id}
+	case id == -1 && c.limits.Transactional:
+		return &InvalidError{Field: FieldProducer, Reason: "transactional batch without a producer", Given: id}
 	case id == -1:
 		epoch, seq = -1, -1 // clients send arbitrary values here
 	case epoch < 0:
@@ -294,7 +304,7 @@ func (c *checker) producer(b Batch) *InvalidError {
 	}
 	s := &c.sum
 	if s.Batches == 0 {
-		s.ProducerID, s.ProducerEpoch, s.BaseSequence = id, epoch, seq
+		s.ProducerID, s.ProducerEpoch, s.BaseSequence, s.Transactional = id, epoch, seq, c.limits.Transactional
 		return nil
 	}
 	if id != s.ProducerID || epoch != s.ProducerEpoch {

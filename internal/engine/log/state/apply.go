@@ -172,6 +172,12 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
 		case OffsetDelete, FormatLevel, TimeReset, AccessChange, NextSlot, ProducersForget:
+		case TransactionUpdate:
+			for _, m := range r.Transaction.Marks {
+				if m.Partition >= parts(m.Topic) {
+					return fail("record %d: no partition %s/%d", i, m.Topic, m.Partition)
+				}
+			}
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
 				return fail("record %d: pack cannot be installed", i)
@@ -201,6 +207,8 @@ func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i 
 		needs = LevelProducers
 	case r.Kind == QueueUpdate:
 		needs = LevelQueues
+	case r.Kind == TransactionUpdate || r.Transactional:
+		needs = LevelTransactions
 	}
 	if needs <= s.Level && r.Kind != FormatLevel {
 		return nil
@@ -298,10 +306,13 @@ func (s *State) applyRecord(r *Record) {
 		s.Access.Apply(r.Access)
 	case QueueUpdate:
 		s.updateQueue(r)
+	case TransactionUpdate:
+		s.updateTransaction(r)
 	case CompactionDone:
 		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 		s.tally.starts -= len(p.Marks)
 		p.compacted(&r.Clean)
+		s.forgetAborted(p, r.Clean.To)
 		s.tally.starts += len(p.Marks)
 	}
 }
@@ -324,6 +335,7 @@ func (s *State) applyTrim(r *Record) {
 	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {
 		p.Ranges = slices.Clone(p.Ranges) // release the memory of dropped ranges
 	}
+	s.forgetAborted(p, p.Start)
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
 		p.Epochs = p.Epochs[1:]
 	}

@@ -59,6 +59,8 @@ func (s *State) Refuses(r *Record) error {
 		if r.Level <= s.Level {
 			return ErrLevelKnown
 		}
+	case TransactionUpdate:
+		return s.refusesTransaction(r)
 	case ProducersForget:
 		if s.Level < LevelProducers {
 			return &LevelError{Needs: LevelProducers, Has: s.Level}

@@ -132,6 +132,7 @@ func (s *State) forgetTopic(t *Topic) {
 			s.dereference(&p.Ranges[i])
 		}
 	}
+	s.transactionsWithout(t.ID)
 	for _, g := range s.Groups() {
 		for id := range g.Offsets {
 			if id.Topic == t.ID {

@@ -29,6 +29,8 @@ func TestEveryKindHasAName(t *testing.T) {
 			rec.Within = 1
 		case state.QueueUpdate:
 			rec.Queue = &state.QueueChange{}
+		case state.TransactionUpdate:
+			rec.Transaction = &state.TransactionChange{Kind: state.TransactionInit}
 		}
 		_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{rec}))
 		if known := err == nil; known == strings.HasPrefix(kind.String(), "kind ") || seen[kind.String()] {

@@ -34,8 +34,10 @@ const (
 	LevelQueues = 8
 	// LevelSigning adds the signing key to AccessChange, and the setting sqs of queues.
 	LevelSigning = 9
+	// LevelTransactions adds TransactionUpdate, and ProducerAppend of a transaction.
+	LevelTransactions = 10
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelSigning
+	LevelMax = LevelTransactions
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -45,7 +47,7 @@ const (
 // version, so that an older program can name the version that it needs.
 var levelVersions = map[uint32]string{
 	LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0", LevelJournal: "0.1.0",
-	LevelStandby: "0.1.0", LevelProducers: "0.1.0", LevelQueues: "0.1.0", LevelSigning: "0.1.0",
+	LevelStandby: "0.1.0", LevelProducers: "0.1.0", LevelQueues: "0.1.0", LevelSigning: "0.1.0", LevelTransactions: "0.1.0",
 }
 
 // RaiseTo is the record that raises a bucket to a level.

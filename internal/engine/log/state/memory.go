@@ -31,6 +31,8 @@ type tally struct {
 	ranges, starts      int
 	queues              int // bytes
 	text                int // bytes of names, settings and metadata
+	transactions        int // bytes
+	aborted             int // transactions, in each partition
 }
 
 // Memory is an estimate of a leader's memory for a state, in bytes.
@@ -49,8 +51,8 @@ func (s *State) Memory() Memory {
 	return Memory{
 		Tables: int64(len(s.topics))*topicMemory + int64(n.partitions)*partitionMemory + int64(n.written)*writtenMemory +
 			int64(len(s.groups))*groupMemory + int64(n.offsets)*offsetMemory + int64(n.producers)*producerMemory +
-			int64(n.settings)*settingMemory + int64(n.text) + s.Access.Memory(),
-		Ranges: int64(n.ranges)*RangeMemory + int64(n.starts)*startMemory + int64(len(s.packs))*packMemory,
+			int64(n.settings)*settingMemory + int64(n.text) + s.Access.Memory() + int64(n.transactions),
+		Ranges: int64(n.ranges)*RangeMemory + int64(n.starts)*startMemory + int64(len(s.packs))*packMemory + int64(n.aborted)*abortedMemory,
 		Queues: int64(n.queues),
 	}
 }
@@ -106,6 +108,8 @@ func (s *State) growth(r *Record) int64 {
 			return offsetMemory + int64(len(r.Metadata))
 		}
 		return max(0, int64(len(r.Metadata)-len(c.Metadata)))
+	case TransactionUpdate:
+		return s.transactionGrowth(r)
 	case AccessChange:
 		return s.Access.Growth(r.Access)
 	}
@@ -135,6 +139,7 @@ func (n *tally) countPartition(p *Partition, sign int) {
 	n.ranges += sign * len(p.Ranges)
 	n.starts += sign * (len(p.Epochs) + len(p.Marks))
 	n.queues += sign * p.queueMemory
+	n.aborted += sign * len(p.Aborted)
 }
 
 // countOffset adds a group's offset to the tally or subtracts it.
@@ -150,6 +155,9 @@ func (s *State) recount() (n tally) {
 		for _, p := range t.Partitions.Written() {
 			n.countPartition(p, 1)
 		}
+	}
+	for _, t := range s.transactions {
+		n.transactions += t.memory()
 	}
 	for _, g := range s.groups {
 		n.text += len(g.Name)

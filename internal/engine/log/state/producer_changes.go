@@ -26,6 +26,7 @@ type producerChange struct {
 type slotForget struct {
 	Record
 	slot uint64
+	held map[ProducerKey]bool // not forgotten: their transactions are open
 }
 
 func changesOf(committed *State) *producerChanges {
@@ -46,7 +47,7 @@ func (c *producerChanges) lookup(k ProducerKey) (Producer, bool) {
 	p, known := e.Producer, changed && !e.forgotten
 	if !changed {
 		p, known = c.committed.Producer(k)
-		known = known && !c.forgotten(&p)
+		known = known && !c.forgotten(k, &p)
 	}
 	if !known {
 		p = Producer{}
@@ -55,9 +56,9 @@ func (c *producerChanges) lookup(k ProducerKey) (Producer, bool) {
 }
 
 // forgotten reports whether a producer of the committed state is to be forgotten.
-func (c *producerChanges) forgotten(p *Producer) bool {
+func (c *producerChanges) forgotten(k ProducerKey, p *Producer) bool {
 	for i := range c.forgets {
-		if c.forgets[i].forgets(p) {
+		if c.forgets[i].forgets(p) && !c.forgets[i].held[k] {
 			return true
 		}
 	}
@@ -71,7 +72,7 @@ func (c *producerChanges) each(s *State, f func(ProducerKey, *Producer)) {
 			continue // a frozen slot has deleted it
 		}
 		t.eachProducer(func(k ProducerKey, p *Producer) {
-			if _, changed := c.batches[k]; !changed && !c.forgotten(p) {
+			if _, changed := c.batches[k]; !changed && !c.forgotten(k, p) {
 				f(k, p)
 			}
 		})
@@ -87,7 +88,15 @@ func (c *producerChanges) each(s *State, f func(ProducerKey, *Producer)) {
 func (c *producerChanges) forget(s *State, r *Record) {
 	c.found.ok = false
 	var gone []ProducerKey
+	var held map[ProducerKey]bool
 	c.each(s, func(k ProducerKey, p *Producer) {
+		if r.forgets(p) && s.holds(k) {
+			if held == nil {
+				held = map[ProducerKey]bool{}
+			}
+			held[k] = true
+			return
+		}
 		if r.forgets(p) {
 			s.countProducer(p, -1)
 			gone = append(gone, k)
@@ -98,7 +107,7 @@ func (c *producerChanges) forget(s *State, r *Record) {
 			c.batches[k] = producerChange{e.Producer, s.Pos.Slot, true}
 		}
 	}
-	c.forgets = append(c.forgets, slotForget{*r, s.Pos.Slot})
+	c.forgets = append(c.forgets, slotForget{*r, s.Pos.Slot, held})
 }
 
 // forgetTopic drops the producers of a topic that the next slot deletes.
@@ -106,7 +115,7 @@ func (c *producerChanges) forgetTopic(s *State, topic *Topic) {
 	c.found.ok = false
 	if t := c.committed.topics[topic.ID]; t != nil {
 		t.eachProducer(func(k ProducerKey, p *Producer) {
-			if _, changed := c.batches[k]; !changed && !c.forgotten(p) {
+			if _, changed := c.batches[k]; !changed && !c.forgotten(k, p) {
 				s.countProducer(p, -1)
 			}
 		})
@@ -161,11 +170,11 @@ func (s *State) ProducersHeld(owner uint32) int {
 }
 
 // ProducersBefore returns the times, in µs and in no order, of the newest batches that are older than a
-// time, by the owners of their producers. It visits all producers.
+// time, by the owners of their producers, except those whose transactions are open. It visits all producers.
 func (s *State) ProducersBefore(before int64) map[uint32][]int64 {
 	old := map[uint32][]int64{}
-	s.eachProducer(func(_ ProducerKey, p *Producer) {
-		if p.LastTime < before {
+	s.eachProducer(func(k ProducerKey, p *Producer) {
+		if p.LastTime < before && !s.holds(k) {
 			old[p.Owner] = append(old[p.Owner], p.LastTime)
 		}
 	})

@@ -130,6 +130,9 @@ func (s *State) applyProducer(r *Record) {
 		e.LastTime = s.AppendTime
 	}
 	s.countProducer(&e, 1)
+	if r.Transactional {
+		defer s.produced(r)
+	}
 	if s.changes != nil {
 		s.changes.batches[k] = producerChange{e, s.Pos.Slot, false}
 		s.changes.found.ok = false
@@ -201,6 +204,11 @@ func (r *Record) forgets(p *Producer) bool {
 	return p.LastTime < r.Time && (r.Owner == 0 || r.Owner == p.Owner)
 }
 
+// forgetsIn is forgets, except for a producer with an open transaction in the partition.
+func (s *State) forgetsIn(r *Record, k ProducerKey, p *Producer) bool {
+	return r.forgets(p) && !s.holds(k)
+}
+
 // forgetProducers applies a ProducersForget record.
 func (s *State) forgetProducers(r *Record) {
 	if s.changes != nil {
@@ -209,9 +217,11 @@ func (s *State) forgetProducers(r *Record) {
 	}
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
+			id := PartitionID{t.ID, uint32(i)}
+			forgets := func(e *Producer) bool { return s.forgetsIn(r, ProducerKey{id, e.ID}, e) }
 			for e := range p.Producers.All() {
-				if r.forgets(e) {
-					s.dropProducers(PartitionID{t.ID, uint32(i)}, r.forgets)
+				if forgets(e) {
+					s.dropProducers(id, forgets)
 					break
 				}
 			}

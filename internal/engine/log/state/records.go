@@ -41,7 +41,7 @@ func DecodeRecords(b []byte) ([]Record, error) {
 func (r *Record) fields(c *protobuf.Codec) {
 	kind := uint64(r.Kind)
 	if protobuf.Int(c, 1, "kind", &kind); c.Decoding() {
-		if r.Kind = RecordKind(kind); kind > uint64(QueueUpdate) {
+		if r.Kind = RecordKind(kind); kind > uint64(TransactionUpdate) {
 			c.Fail(fmt.Errorf("kind %d: written by a newer version", kind))
 		}
 	}
@@ -81,7 +81,9 @@ func (r *Record) fields(c *protobuf.Codec) {
 	}
 	protobuf.Int(c, 17, "within", &r.Within)
 	protobuf.Int(c, 18, "owner", &r.Owner)
-	if protobuf.Optional(c, 19, "queue", &r.Queue, (*QueueChange).fields); c.Done() {
+	protobuf.Optional(c, 19, "queue", &r.Queue, (*QueueChange).fields)
+	protobuf.Optional(c, 20, "transaction", &r.Transaction, (*TransactionChange).fields)
+	if c.Bool(21, "transactional", &r.Transactional); c.Done() {
 		c.Fail(r.checkFields(c.Has(10), c.Has(12)))
 		if r.Kind == OffsetCommit && r.Offset > CommitMax {
 			r.Offset |= math.MinInt64
@@ -104,6 +106,7 @@ func (r *Record) checkFields(producer, clean bool) error {
 		{LeaderRun, r.Run != nil},
 		{NextSlot, r.Within != 0},
 		{QueueUpdate, r.Queue != nil},
+		{TransactionUpdate, r.Transaction != nil},
 	} {
 		if f.set != (r.Kind == f.kind) {
 			return fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
@@ -111,6 +114,9 @@ func (r *Record) checkFields(producer, clean bool) error {
 	}
 	if r.Owner != 0 && r.Kind != ProducerAppend && r.Kind != ProducersForget {
 		return fmt.Errorf("kind %d has an owner: %w", r.Kind, errWire)
+	}
+	if r.Transactional && r.Kind != ProducerAppend {
+		return fmt.Errorf("kind %d is transactional: %w", r.Kind, errWire)
 	}
 	if r.Kind == 0 {
 		return fmt.Errorf("no kind: %w", errWire)

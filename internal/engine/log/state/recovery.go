@@ -58,6 +58,7 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 			s.queueLost(t, p, from)
 		}
 	}
+	s.transactionsLost()
 	for _, t := range s.Topics() {
 		for i, p := range t.Partitions.Written() {
 			if p.Producers.n > 0 {

@@ -27,9 +27,19 @@ var (
 	ErrSequenceGap = errors.New("producer sequence out of order")
 	// ErrProducerFenced: a newer epoch of the producer has appended.
 	ErrProducerFenced = errors.New("fenced: newer producer epoch")
-	ErrPackKnown      = errors.New("pack is already installed")
-	ErrNotLater       = errors.New("log time is not later than the given time")
-	ErrOverBudget     = errors.New("memory budget exhausted")
+	// ErrTransactionsFull: there are too many transactional IDs. It is ErrOverBudget.
+	ErrTransactionsFull = fmt.Errorf("%w: limit of %d transactional IDs reached", ErrOverBudget, TransactionsMax)
+	// ErrUnknownTransaction: no transactional ID has the producer.
+	ErrUnknownTransaction = errors.New("unknown transactional ID or producer")
+	// ErrTransactionFenced: a newer producer uses the transactional ID.
+	ErrTransactionFenced = errors.New("fenced: the transactional ID has a newer producer")
+	// ErrTransactionEnded: the broker has aborted the producer's transaction, after its timeout or for an operator.
+	ErrTransactionEnded = errors.New("the transaction was aborted by the broker, after its timeout or by an operator")
+	// ErrTransactionState: the transaction's state does not allow the request.
+	ErrTransactionState = errors.New("the transaction is in another state")
+	ErrPackKnown        = errors.New("pack is already installed")
+	ErrNotLater         = errors.New("log time is not later than the given time")
+	ErrOverBudget       = errors.New("memory budget exhausted")
 	// ErrFull: the table of committed offsets is full. It is ErrOverBudget.
 	ErrFull = fmt.Errorf("%w: limit of %d committed offsets reached", ErrOverBudget, OffsetsMax)
 	// ErrStateFull: topics, partitions, groups, producers and object ranges take the state's share

@@ -64,7 +64,8 @@ func (s *State) fields(c *protobuf.Codec) {
 		protobuf.Message(c, 15, "access", tableOf(&s.Access), (*tableMessage).fields)
 	}
 	protobuf.Int(c, 16, "promise", &s.Promise)
-	if s.Sealer.field(c, 17, "sealer"); c.Done() {
+	s.Sealer.field(c, 17, "sealer")
+	if s.transactionFields(c, 18); c.Done() {
 		c.Fail(s.finish())
 	}
 }
@@ -81,6 +82,9 @@ func (s *State) finish() error {
 	}
 	if n := len(s.Epochs); n == 0 || s.Epochs[n-1] != (Epoch{Number: s.Pos.Epoch, Nonce: s.Nonce}) {
 		return fmt.Errorf("chain does not end in epoch %d: %w", s.Pos.Epoch, errWire)
+	}
+	if err := s.checkTransactions(); err != nil {
+		return err
 	}
 	if s.tally = s.recount(); s.Level < LevelQueues && s.tally.queues > 0 {
 		return fmt.Errorf("queue at format level %d: %w", s.Level, errWire)
@@ -179,7 +183,9 @@ func (p *Partition) fields(c *protobuf.Codec) {
 	protobuf.Int(c, 7, "compacted offset", &p.Clean)
 	protobuf.Rows(c, 8, "marks", &p.Marks, markRow)
 	protobuf.Int(c, 9, "swept offset", &p.Swept)
-	if protobuf.Optional(c, 11, "queue", &p.queue, (*Queue).fields); !c.Done() {
+	protobuf.Optional(c, 11, "queue", &p.queue, (*Queue).fields)
+	protobuf.Rows(c, 12, "aborted transactions", &p.Aborted, abortedRow)
+	if protobuf.Int(c, 13, "first transaction", &p.Transactional); !c.Done() {
 		return
 	}
 	if p.queue != nil {

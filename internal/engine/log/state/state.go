@@ -48,6 +48,9 @@ type State struct {
 	packs    map[PackID]Pack // not modified in place once a view shares it: see packsForWrite
 	packsGen uint64
 	tally    tally
+	// transactions are by transactional ID, producing is the IDs by their producer.
+	transactions map[string]*Transaction
+	producing    map[int64]string
 	// partitions and topics with an older gen are shared with a view: copy before writing
 	gen     uint64
 	noRange bool // a catalog: offsets only
@@ -63,6 +66,7 @@ func Genesis(cluster record.ID, shard uint32) *State {
 		Cluster: cluster, Shard: shard, Nonce: cluster, Level: LevelFirst,
 		Epochs: []Epoch{{Number: 0, Nonce: cluster}},
 		topics: map[record.ID]*Topic{}, names: map[string]*Topic{}, groups: map[string]*Group{}, packs: map[PackID]Pack{},
+		transactions: map[string]*Transaction{}, producing: map[int64]string{},
 	}
 }
 
@@ -92,6 +96,7 @@ func (s *State) View() *State {
 	v.frozen = true
 	v.Access = s.Access.Share()
 	v.topics, v.names, v.groups = maps.Clone(s.topics), maps.Clone(s.names), maps.Clone(s.groups)
+	v.transactions, v.producing = maps.Clone(s.transactions), maps.Clone(s.producing)
 	v.Epochs = slices.Clip(s.Epochs)
 	s.Epochs = slices.Clip(s.Epochs)
 	s.gen++
@@ -114,8 +119,14 @@ func (s *State) Catalog() *State {
 	c.gen = 0
 	c.packs = maps.Clone(s.packs)
 	c.packsGen = 0
-	c.tally.ranges, c.tally.starts, c.tally.queues = 0, 0, 0
+	c.tally.ranges, c.tally.starts, c.tally.queues, c.tally.aborted = 0, 0, 0, 0
 	c.changes = changesOf(s)
+	c.transactions, c.producing = make(map[string]*Transaction, len(s.transactions)), maps.Clone(s.producing)
+	for id, t := range s.transactions {
+		n := *t
+		n.gen, n.Parts, n.Offsets = 0, slices.Clone(t.Parts), slices.Clone(t.Offsets)
+		c.transactions[id] = &n
+	}
 	c.groups = make(map[string]*Group, len(s.groups))
 	for name, g := range s.groups {
 		c.groups[name] = &Group{Name: name, Offsets: maps.Clone(g.Offsets)}

@@ -56,6 +56,8 @@ const (
 	ProducersForget RecordKind = 17
 	// QueueUpdate: Topic, Partition, Queue. Messages of a queue change their states.
 	QueueUpdate RecordKind = 18
+	// TransactionUpdate: Name (the transactional ID), Transaction.
+	TransactionUpdate RecordKind = 19
 )
 
 // Record is one change of the state other than data; Kind says which fields are set.
@@ -79,6 +81,10 @@ type Record struct {
 	Access     *access.Change
 	Run        *Run
 	Queue      *QueueChange
+
+	// Transactional: the batch of a ProducerAppend is part of a transaction.
+	Transactional bool
+	Transaction   *TransactionChange
 }
 
 // Compaction is the result of a finished compaction of a partition.
@@ -209,7 +215,13 @@ type Partition struct {
 	Clean, Swept int64
 	// Marks are the compactions that left tombstones, ascending; at most MarksMax.
 	Marks []Mark
-	gen   uint64
+	// Open are the open transactions with batches here. A catalog has none here.
+	Open []OpenTransaction
+	// Aborted are the aborted ones, ascending by Last.
+	Aborted []AbortedTransaction
+	// Transactional is 1 + the offset of the first batch of a transaction; 0: there was none.
+	Transactional int64
+	gen           uint64
 
 	queue       *Queue // nil: no message was changed
 	queueMemory int    // bytes
@@ -245,7 +257,7 @@ var kindNames = map[RecordKind]string{
 	TopicTrim: "topic trim", OffsetCommit: "offset commit", OffsetDelete: "offset delete", ProducerAppend: "producer append",
 	PackInstall: "pack install", CompactionDone: "compaction done",
 	FormatLevel: "format level", LossAccepted: "loss accepted", TimeReset: "time reset", AccessChange: "access change",
-	LeaderRun: "leader run", NextSlot: "next slot", ProducersForget: "producers forget", QueueUpdate: "queue update",
+	LeaderRun: "leader run", NextSlot: "next slot", ProducersForget: "producers forget", QueueUpdate: "queue update", TransactionUpdate: "transaction update",
 }
 
 // String names a kind for people.

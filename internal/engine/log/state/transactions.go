@@ -1,0 +1,415 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sebbroker/seb/internal/engine/base/sorting"
+	"github.com/sebbroker/seb/record"
+)
+
+const (
+	// TransactionsMax bounds the transactional IDs that the state knows.
+	TransactionsMax = 1_000
+	// AbortedMax bounds the aborted transactions of all partitions. Beyond it no transaction begins in a
+	// partition.
+	AbortedMax = 100_000
+)
+
+// Transaction is what the log knows of a transactional ID: its producer, and the transaction that is open
+// or was the newest. Read-only outside this package.
+type Transaction struct {
+	ID       string
+	Producer int64 // -1: none, until the next init
+	Epoch    int16
+	Timeout  uint32 // ms
+	Changed  int64  // append time of the newest init or end, µs
+	// Started is the append time of the open transaction's first batch or offset, µs; 0: none is open.
+	Started int64
+	Ended   Ending // of the newest transaction
+	// Was is the producer that the newest end found, from which it made Producer and Epoch. A client that did not
+	// get the answer still names it.
+	Was     ProducerEpoch
+	Parts   []TransactionPart // of the open transaction, in the order of their first batches
+	Offsets []StagedOffset    // of the open transaction, in the order in which they came
+	gen     uint64
+}
+
+// ProducerEpoch is a producer ID with an epoch.
+type ProducerEpoch struct {
+	ID    int64 // -1: none
+	Epoch int16
+}
+
+// Now is the producer of the transactional ID.
+func (t *Transaction) Now() ProducerEpoch { return ProducerEpoch{t.Producer, t.Epoch} }
+
+// Open reports whether a transaction is open.
+func (t *Transaction) Open() bool { return t.Started != 0 }
+
+// part returns the index of a partition in Parts, or -1.
+func (t *Transaction) part(id PartitionID) int {
+	return slices.IndexFunc(t.Parts, func(p TransactionPart) bool { return p.PartitionID == id })
+}
+
+// Ending is how a transaction ended.
+type Ending uint8
+
+// The endings.
+const (
+	EndedNot       Ending = iota // there was none since the init
+	EndedCommitted               // by its producer
+	EndedAborted                 // by its producer
+	EndedForced                  // aborted by the broker, after the timeout or for an operator
+)
+
+// TransactionPart is a partition with batches of an open transaction.
+type TransactionPart struct {
+	PartitionID
+	First int64 // offset of the first of them
+}
+
+// StagedOffset is the offset of a group that a transaction commits.
+type StagedOffset struct {
+	Group string
+	PartitionID
+	Offset   int64
+	Metadata string
+}
+
+// OpenTransaction is an open transaction in a partition.
+type OpenTransaction struct{ Producer, First int64 }
+
+// AbortedTransaction is an aborted transaction in a partition: of the batches of Producer, those from First to
+// its marker at Last.
+type AbortedTransaction struct{ Producer, First, Last int64 }
+
+// TransactionKind says what a TransactionUpdate does. Zero is invalid.
+type TransactionKind uint8
+
+// The kinds.
+const (
+	TransactionInit    TransactionKind = iota + 1 // Producer and Timeout are new; none is open
+	TransactionOffsets                            // Offsets are staged
+	TransactionCommit                             // ends: Marks; Producer is that of the next one
+	TransactionAbort                              // likewise
+	TransactionForget                             // the ID is forgotten
+)
+
+// TransactionChange is the content of a TransactionUpdate record.
+type TransactionChange struct {
+	Kind     TransactionKind
+	Producer ProducerEpoch // after the change
+	Timeout  uint32        // ms
+	Forced   bool          // an abort that its producer did not ask for
+	Offsets  []StagedOffset
+	Marks    []TransactionMark
+}
+
+// TransactionMark is where the marker of an end is in a partition.
+type TransactionMark struct {
+	PartitionID
+	Offset int64
+}
+
+// LastStable is the last stable offset: all transactions with batches below it have ended. It is at most Next.
+func (p *Partition) LastStable() int64 {
+	stable := p.Next
+	for i := range p.Open {
+		stable = min(stable, p.Open[i].First)
+	}
+	return max(stable, p.Start)
+}
+
+// AbortedIn returns the aborted transactions with batches in offsets [from, to), by first offset.
+func (p *Partition) AbortedIn(from, to int64) []AbortedTransaction {
+	// Ascending by Last.
+	i, _ := slices.BinarySearchFunc(p.Aborted, from, func(a AbortedTransaction, from int64) int { return cmp.Compare(a.Last, from) })
+	var list []AbortedTransaction
+	for _, a := range p.Aborted[i:] {
+		if a.First < to {
+			list = append(list, a)
+		}
+	}
+	sorting.Sort(list, func(a, b AbortedTransaction) int { return cmp.Compare(a.First, b.First) })
+	return list
+}
+
+// Transaction returns what is known of a transactional ID, or nil.
+func (s *State) Transaction(id string) *Transaction { return s.transactions[id] }
+
+// TransactionOf returns that of a producer ID, or nil.
+func (s *State) TransactionOf(producer int64) *Transaction {
+	if len(s.producing) == 0 {
+		return nil
+	}
+	return s.transactions[s.producing[producer]]
+}
+
+// Transactions returns those of all transactional IDs, by ID.
+func (s *State) Transactions() []*Transaction {
+	return sorting.Sorted(maps.Values(s.transactions), func(a, b *Transaction) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// transactionForWrite returns the transaction of an ID that no view shares, or nil.
+func (s *State) transactionForWrite(id string) *Transaction {
+	t := s.transactions[id]
+	if t == nil || t.gen == s.gen {
+		return t
+	}
+	n := *t
+	n.gen = s.gen
+	n.Parts, n.Offsets = slices.Clone(t.Parts), slices.Clone(t.Offsets)
+	s.transactions[id] = &n
+	return &n
+}
+
+// updateTransaction applies a TransactionUpdate record.
+func (s *State) updateTransaction(r *Record) {
+	c := r.Transaction
+	t := s.transactionForWrite(r.Name)
+	if t == nil {
+		if c.Kind != TransactionInit {
+			return
+		}
+		t = &Transaction{ID: r.Name, Producer: -1, Was: ProducerEpoch{ID: -1}, gen: s.gen}
+		s.transactions[r.Name] = t
+	} else {
+		s.tally.transactions -= t.memory()
+	}
+	if c.Kind == TransactionForget {
+		s.endParts(t, nil, true)
+		delete(s.producing, t.Producer)
+		delete(s.transactions, t.ID)
+		return
+	}
+	switch c.Kind {
+	case TransactionInit:
+		s.endParts(t, nil, true)
+		t.Timeout, t.Ended, t.Was = c.Timeout, EndedNot, ProducerEpoch{ID: -1}
+		s.setProducer(t, c.Producer)
+	case TransactionOffsets:
+		s.stage(t, c.Offsets)
+	case TransactionCommit, TransactionAbort:
+		if t.Ended = EndedCommitted; c.Kind == TransactionAbort {
+			t.Ended = EndedAborted
+		}
+		if c.Forced {
+			t.Ended = EndedForced
+		}
+		s.endParts(t, c.Marks, c.Kind == TransactionAbort)
+		t.Was = t.Now()
+		s.setProducer(t, c.Producer)
+	}
+	s.tally.transactions += t.memory()
+}
+
+func (s *State) setProducer(t *Transaction, p ProducerEpoch) {
+	if t.Changed = s.slotTime; t.Producer != p.ID {
+		delete(s.producing, t.Producer)
+		if p.ID >= 0 {
+			s.producing[p.ID] = t.ID
+		}
+	}
+	t.Producer, t.Epoch = p.ID, p.Epoch
+}
+
+// stage adds offsets of groups to the open transaction, or opens it.
+func (s *State) stage(t *Transaction, offsets []StagedOffset) {
+	s.began(t)
+	for _, o := range offsets {
+		if i := slices.IndexFunc(t.Offsets, func(x StagedOffset) bool { return x.Group == o.Group && x.PartitionID == o.PartitionID }); i >= 0 {
+			t.Offsets[i] = o
+			continue
+		}
+		t.Offsets = append(t.Offsets, o)
+	}
+}
+
+func (s *State) began(t *Transaction) {
+	if t.Started == 0 {
+		t.Started = max(1, s.slotTime)
+	}
+}
+
+// produced notes a batch of a transaction.
+func (s *State) produced(r *Record) {
+	t := s.TransactionOf(r.Producer.ID)
+	id := PartitionID{r.Topic, r.Partition}
+	if t == nil || t.Open() && t.part(id) >= 0 {
+		return
+	}
+	t = s.transactionForWrite(t.ID)
+	s.tally.transactions -= t.memory()
+	s.began(t)
+	t.Parts = append(t.Parts, TransactionPart{id, r.Offset})
+	s.tally.transactions += t.memory()
+	if s.noRange {
+		return
+	}
+	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
+	p.Open = append(p.Open, OpenTransaction{r.Producer.ID, r.Offset})
+	if p.Transactional == 0 {
+		p.Transactional = r.Offset + 1
+	}
+}
+
+// endParts closes the open transaction. Without marks its batches, if there are any, count as aborted up to the
+// end of the partition.
+func (s *State) endParts(t *Transaction, marks []TransactionMark, abort bool) {
+	for _, part := range t.Parts {
+		s.endPart(t, part, marks, abort)
+	}
+	if !abort {
+		for _, o := range t.Offsets {
+			if s.topics[o.Topic] != nil {
+				s.commitOffset(&Record{Name: o.Group, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Metadata: o.Metadata, Time: s.slotTime})
+			}
+		}
+	}
+	t.Started, t.Parts, t.Offsets = 0, nil, nil
+}
+
+func (s *State) endPart(t *Transaction, part TransactionPart, marks []TransactionMark, abort bool) {
+	if s.noRange {
+		return
+	}
+	p := s.partitionForWrite(s.topicForWrite(part.Topic), part.Partition)
+	p.Open = slices.DeleteFunc(slices.Clone(p.Open), func(o OpenTransaction) bool { return o.Producer == t.Producer })
+	if !abort {
+		return
+	}
+	last := max(part.First, p.Next-1)
+	if i := slices.IndexFunc(marks, func(m TransactionMark) bool { return m.PartitionID == part.PartitionID }); i >= 0 {
+		last = marks[i].Offset
+	}
+	if last >= p.Start {
+		p.Aborted = append(p.Aborted, AbortedTransaction{t.Producer, part.First, last})
+		s.tally.aborted++
+	}
+}
+
+// forgetAborted drops the aborted transactions of which no offset is at or above from.
+func (s *State) forgetAborted(p *Partition, from int64) {
+	n := 0
+	for n < len(p.Aborted) && p.Aborted[n].Last < from {
+		n++
+	}
+	if n > 0 {
+		p.Aborted = slices.Clone(p.Aborted[n:])
+		s.tally.aborted -= n
+	}
+}
+
+// transactionsLost closes all open transactions after a loss. Their producers get other IDs, so that no later
+// batch has one of a transaction without a marker.
+func (s *State) transactionsLost() {
+	for _, t := range s.Transactions() {
+		if !t.Open() {
+			continue
+		}
+		t = s.transactionForWrite(t.ID)
+		s.tally.transactions -= t.memory()
+		s.endParts(t, nil, true)
+		t.Ended, t.Was = EndedForced, ProducerEpoch{ID: -1}
+		s.setProducer(t, ProducerEpoch{ID: -1})
+		s.tally.transactions += t.memory()
+	}
+}
+
+// transactionsWithout removes a deleted topic from the open transactions.
+func (s *State) transactionsWithout(topic record.ID) {
+	for _, t := range s.Transactions() {
+		if !slices.ContainsFunc(t.Parts, func(p TransactionPart) bool { return p.Topic == topic }) &&
+			!slices.ContainsFunc(t.Offsets, func(o StagedOffset) bool { return o.Topic == topic }) {
+			continue
+		}
+		t = s.transactionForWrite(t.ID)
+		s.tally.transactions -= t.memory()
+		t.Parts = slices.DeleteFunc(t.Parts, func(p TransactionPart) bool { return p.Topic == topic })
+		t.Offsets = slices.DeleteFunc(t.Offsets, func(o StagedOffset) bool { return o.Topic == topic })
+		s.tally.transactions += t.memory()
+	}
+}
+
+// Aborted is the number of aborted transactions that a committed state knows, over all partitions.
+func (s *State) Aborted() int { return s.tally.aborted }
+
+// holds reports whether an open transaction has batches of a producer in a partition.
+func (s *State) holds(k ProducerKey) bool {
+	t := s.TransactionOf(k.ID)
+	return t != nil && t.part(k.PartitionID) >= 0
+}
+
+// refusesTransaction returns why a TransactionUpdate cannot be accepted, or nil.
+func (s *State) refusesTransaction(r *Record) error {
+	switch {
+	case s.Level < LevelTransactions:
+		return &LevelError{Needs: LevelTransactions, Has: s.Level}
+	case r.Transaction.Kind == TransactionInit && s.transactions[r.Name] == nil && len(s.transactions) >= TransactionsMax:
+		return ErrTransactionsFull
+	}
+	return nil
+}
+
+// Estimates of memory, in bytes.
+const (
+	transactionMemory = 600
+	partMemory        = 160
+	stagedMemory      = 320
+	abortedMemory     = 48
+)
+
+func (t *Transaction) memory() int {
+	n := transactionMemory + 3*len(t.ID) + len(t.Parts)*partMemory
+	for i := range t.Offsets {
+		n += t.Offsets[i].memory()
+	}
+	return n
+}
+
+func (o *StagedOffset) memory() int { return stagedMemory + len(o.Group) + len(o.Metadata) }
+
+// transactionGrowth is an estimate of the bytes that a TransactionUpdate adds.
+func (s *State) transactionGrowth(r *Record) (n int64) {
+	if s.transactions[r.Name] == nil {
+		n = transactionMemory + 3*int64(len(r.Name))
+	}
+	for i := range r.Transaction.Offsets {
+		// Once staged and once committed.
+		n += 2 * int64(r.Transaction.Offsets[i].memory())
+	}
+	return n
+}
+
+// checkTransactions checks the transactions of a decoded snapshot, and sets what follows from them.
+func (s *State) checkTransactions() error {
+	if len(s.transactions) > 0 && s.Level < LevelTransactions {
+		return fmt.Errorf("transactions at format level %d: %w", s.Level, errWire)
+	}
+	for _, t := range s.Transactions() {
+		for _, part := range t.Parts {
+			topic := s.topics[part.Topic]
+			if topic == nil || part.Partition >= uint32(topic.Partitions.Len()) || !t.Open() {
+				return fmt.Errorf("transaction %q in an unknown partition: %w", t.ID, errWire)
+			}
+			p := topic.Partitions.At(int(part.Partition))
+			if p == unwritten {
+				return fmt.Errorf("transaction %q in an unwritten partition: %w", t.ID, errWire)
+			}
+			p.Open = append(p.Open, OpenTransaction{t.Producer, part.First})
+		}
+	}
+	for _, t := range s.topics {
+		for _, p := range t.Partitions.Written() {
+			sorting.Sort(p.Open, func(a, b OpenTransaction) int { return cmp.Compare(a.First, b.First) })
+		}
+	}
+	return nil
+}
+
+// bits is the encoded offset, as in Record.offsetBits.
+func (o *StagedOffset) bits() uint64 { return uint64(o.Offset) & math.MaxInt64 }
