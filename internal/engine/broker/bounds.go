@@ -11,6 +11,7 @@ import (
 // Bounds are a partition's first and next offset.
 type Bounds struct {
 	Start, Next int64
+	Stable      int64 // last stable offset: all transactions with batches below it have ended
 	Epoch       uint32 // epoch of the newest record; 0: there is none
 }
 
@@ -98,7 +99,7 @@ func (b *Broker) Within(ctx context.Context, topic string, partition int32, offs
 // ErrNotLeader.
 func (b *Broker) Bounds(topic record.ID, partition int32) (o Bounds, err error) {
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
-		o = Bounds{Start: p.Start, Next: p.Next}
+		o = Bounds{Start: p.Start, Next: p.Next, Stable: p.LastStable()}
 		if n := len(p.Epochs); n > 0 {
 			o.Epoch = p.Epochs[n-1].Epoch
 		}

@@ -43,7 +43,7 @@ func TestBounds(t *testing.T) {
 	}
 	mustProduce(t, b, "t", 0, "a", "b", "c")
 	must.Get(b.Trim(t.Context(), "t", 0, 2))(t)
-	if o, err := b.Bounds(id, 0); err != nil || o != (broker.Bounds{Start: 2, Next: 3, Epoch: b.Epoch()}) {
+	if o, err := b.Bounds(id, 0); err != nil || o != (broker.Bounds{Start: 2, Next: 3, Stable: 3, Epoch: b.Epoch()}) {
 		t.Errorf("trimmed: %+v %v", o, err)
 	}
 	check.ErrorIsf(t, check.Err(b.Bounds(id, 2)), state.ErrUnknownPartition, "partition 2")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/budget"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 
 	"github.com/sebbroker/seb/record"
 )
@@ -64,6 +65,7 @@ type Want struct {
 	Offset    int64
 	ID        record.ID // required topic id; zero: any topic of this name
 	MaxBytes  int       // soft: at least one batch is returned; 0: default 1 MiB
+	Isolation Isolation
 }
 
 // Fetched is the result of Fetch, one part per Want in order. The caller must call Release.
@@ -88,6 +90,9 @@ type FetchedPart struct {
 	Err           error
 	Start         int64 // first offset that is there
 	HighWatermark int64 // next offset to be written; all offsets below it are committed
+	LastStable    int64 // all transactions with batches below it have ended
+	// Aborted are the aborted transactions with batches in the chunks, by first offset, with RawCommitted.
+	Aborted []state.AbortedTransaction
 	// Chunks are in offset order. The first holds the wanted offset, possibly inside its first
 	// batch. Empty if there is no data from that offset on.
 	Chunks []Chunk
