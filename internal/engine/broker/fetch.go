@@ -92,9 +92,12 @@ type partPlan struct {
 	id          partKey
 	err         error
 	start, next int64
-	ranges      []planRange // with data from the wanted offset on, no more than needed
-	bytes       int64       // estimated bytes from the wanted offset on
-	full        bool        // at a limit: more commits would add nothing
+	stable      int64 // last stable offset
+	visible     visible
+	aborted     []state.AbortedTransaction // for FetchedPart.Aborted
+	ranges      []planRange                // with data from the wanted offset on, no more than needed
+	bytes       int64                      // estimated bytes from the wanted offset on
+	full        bool                       // at a limit: more commits would add nothing
 
 	stored bool         // a part of it is read from the store
 	reader *aheadReader // that it continues, or nil
@@ -169,12 +172,14 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	}
 	part := t.Partitions.At(int(w.Partition))
 	pp.id = partKey{t.ID, uint32(w.Partition)}
-	pp.start, pp.next = part.Start, part.Next
+	pp.start, pp.next, pp.stable = part.Start, part.Next, part.LastStable()
+	pp.visible = visibleIn(part, w.Isolation)
 	if w.Offset < part.Start {
 		pp.err = &BelowStartError{Offset: w.Offset, Start: part.Start}
 		return
 	}
-	if w.Offset >= part.Next {
+	end := pp.visible.end
+	if w.Offset >= end {
 		return
 	}
 	first := part.Find(w.Offset)
@@ -182,13 +187,16 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 		pp.err = &CorruptError{Topic: w.Topic, Partition: w.Partition, Offset: w.Offset, Err: errNoRange}
 		return
 	}
-	for i := first; i < len(part.Ranges) && len(pp.ranges) < readsMax && pp.bytes < int64(w.MaxBytes); i++ {
+	for i := first; i < len(part.Ranges) && part.Ranges[i].Base < end && len(pp.ranges) < readsMax && pp.bytes < int64(w.MaxBytes); i++ {
 		r := part.Ranges[i]
 		if r.Lost() {
 			continue // a reader skips the offsets that a recovery has skipped
 		}
 		pp.ranges = append(pp.ranges, planRange{r, s.RangeKey(&r)})
-		pp.bytes += left(&r, w.Offset)
+		pp.bytes += left(&r, w.Offset, end)
+	}
+	if n := len(pp.ranges); n > 0 && len(part.Aborted) > 0 {
+		pp.lookAborted(part, w, min(end, pp.ranges[n-1].End()))
 	}
 	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)
 }
@@ -207,12 +215,23 @@ func (pp *partPlan) bound(w *Want, room int64) {
 	pp.full = true
 }
 
-// left estimates the bytes of a range from an offset on, as if all batches had one size. It is
+// lookAborted looks for the aborted transactions in the planned offsets, which end before end.
+func (pp *partPlan) lookAborted(part *state.Partition, w *Want, end int64) {
+	switch w.Isolation {
+	case Committed:
+		pp.visible.leaveOut(part.AbortedIn(w.Offset, end))
+	case RawCommitted:
+		pp.aborted = part.AbortedIn(w.Offset, end)
+	}
+}
+
+// left estimates the bytes of a range in offsets [offset, end), as if all batches had one size. It is
 // never 0, so that a waiting fetch is satisfied: after compaction a range can hold fewer bytes than
 // offsets.
-func left(r *state.Range, offset int64) int64 {
-	if offset <= r.Base {
+func left(r *state.Range, offset, end int64) int64 {
+	if offset <= r.Base && end >= r.End() {
 		return int64(r.Len)
 	}
-	return max(1, int64(float64(r.Len)*(float64(r.End()-offset)/float64(r.Span))))
+	from, to := max(offset, r.Base), min(end, r.End())
+	return max(1, int64(float64(r.Len)*(float64(to-from)/float64(r.Span))))
 }

@@ -24,15 +24,27 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	over := false
 	for i := range p.parts {
 		pp, out := &p.parts[i], &f.Parts[i]
-		out.Err, out.Start, out.HighWatermark = pp.err, pp.start, pp.next
+		out.Err, out.Start, out.HighWatermark, out.LastStable = pp.err, pp.start, pp.next, pp.stable
+		if p.wants[i].Isolation == Committed {
+			out.HighWatermark = pp.stable
+		}
 		ended := false // a piece is missing
 		for ; len(pieces) > 0 && pieces[0].Part == i; pieces = pieces[1:] {
 			c := &pieces[0]
 			switch {
 			case c.Err == nil && !ended && out.follows(c):
-				out.Chunks = append(out.Chunks, c.Chunk)
+				whole, err := out.add(&pp.visible, &c.Chunk)
 				releases = append(releases, c.Release)
-				continue
+				if err == nil {
+					ended = !whole
+					continue
+				}
+				if errors.As(err, new(*damage)) {
+					err = b.corrupt(&p.wants[i], c, err)
+				}
+				if len(out.Chunks) == 0 {
+					out.Err = err
+				}
 			case c.Err == nil:
 				c.Release()
 			case errors.Is(c.Err, state.ErrOverBudget):
@@ -42,6 +54,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 			}
 			ended = true
 		}
+		out.setAborted(pp.aborted)
 		if pp.stored {
 			b.ahead.done(pp.reader, pp.id, out.Chunks)
 		}
@@ -91,7 +104,7 @@ func (p *plan) cut() []Piece {
 		rest := int64(w.MaxBytes)
 		for j, r := range pp.ranges {
 			c := Piece{Part: i, Range: r.Range, Key: r.key, Offset: max(w.Offset, r.Base), Max: rest}
-			rest -= left(&r.Range, c.Offset)
+			rest -= left(&r.Range, c.Offset, pp.visible.end)
 			last := j == len(pp.ranges)-1 || j == most-1 || rest <= 0
 			if !last {
 				c.Max = int64(r.Len)

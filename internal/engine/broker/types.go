@@ -89,12 +89,13 @@ type FetchedPart struct {
 	// parts.
 	Err           error
 	Start         int64 // first offset that is there
-	HighWatermark int64 // next offset to be written; all offsets below it are committed
+	HighWatermark int64 // next offset to be written; with Committed the last stable offset
 	LastStable    int64 // all transactions with batches below it have ended
 	// Aborted are the aborted transactions with batches in the chunks, by first offset, with RawCommitted.
 	Aborted []state.AbortedTransaction
-	// Chunks are in offset order. The first holds the wanted offset, possibly inside its first
-	// batch. Empty if there is no data from that offset on.
+	// Chunks are in offset order, without gaps. The first holds the wanted offset, possibly inside its
+	// first batch. One of size 0 is offsets whose batches are left out (Isolation); a reader goes on after
+	// it. Empty if there is no data from that offset on.
 	Chunks []Chunk
 }
 

@@ -126,7 +126,7 @@ func (s *waiters) touch(d time.Duration) {
 }
 
 // wake subtracts a committed object's bytes from the waiters of its partitions, and wakes the
-// waiters with enough.
+// waiters with enough. A marker makes earlier bytes visible, so it wakes all waiters of its partition.
 func (s *waiters) wake(index []record.IndexEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,9 @@ func (s *waiters) wake(index []record.IndexEntry) {
 	}
 	for i := range index {
 		e := &index[i]
+		marked := e.Records < e.Span // clients' batches have as many records as offsets
 		for _, p := range s.lists[partKey{e.Topic, e.Partition}] {
-			if p.w.need -= int64(e.Len); p.w.need <= 0 {
+			if p.w.need -= int64(e.Len); p.w.need <= 0 || marked {
 				p.w.wake.Send()
 			}
 		}
