@@ -173,10 +173,8 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 			}
 		case OffsetDelete, FormatLevel, TimeReset, AccessChange, NextSlot, ProducersForget:
 		case TransactionUpdate:
-			for _, m := range r.Transaction.Marks {
-				if m.Partition >= parts(m.Topic) {
-					return fail("record %d: no partition %s/%d", i, m.Topic, m.Partition)
-				}
+			if j := slices.IndexFunc(r.Transaction.Marks, func(m TransactionMark) bool { return m.Partition >= parts(m.Topic) }); j >= 0 {
+				return fail("record %d: no partition of mark %d", i, j)
 			}
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
