@@ -101,6 +101,14 @@ func (b Batch) Span() int64 { return int64(b.LastOffsetDelta()) + 1 }
 // Count returns the number of records, at most Span in a checked batch.
 func (b Batch) Count() int { return int(b.i32(posCount)) }
 
+// Records returns the number of records of clients: those of Count, but none of a marker.
+func (b Batch) Records() int {
+	if b.Control() {
+		return 0
+	}
+	return b.Count()
+}
+
 // BaseTimestamp returns the base of the records' timestamps, in milliseconds.
 func (b Batch) BaseTimestamp() int64 { return b.i64(posBaseTimestamp) }
 

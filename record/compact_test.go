@@ -130,6 +130,65 @@ func TestCompactorRefusesDamage(t *testing.T) {
 	}
 }
 
+// TestCompactorAndMarkers: a marker stays as it is until Drop drops it, and a dropped batch loses all its
+// records without a question. What is left of a batch without records is part of no transaction.
+func TestCompactorAndMarkers(t *testing.T) {
+	inTransaction := func(b []byte) []byte {
+		Batch(b).restamp(func() { b[posAttributes+1] |= AttrTransactional })
+		return b
+	}
+	marker := func(commit bool, at int64) []byte {
+		b := AppendMarker(nil, &Marker{Commit: commit, ProducerID: 7, ProducerEpoch: 1, Timestamp: 9000})
+		Patch(b, at, 3)
+		return b
+	}
+	plain, aborted, abort := keyed(t, 40, Zstd, 1, 3), inTransaction(keyed(t, 43, Zstd, 1, 3)), marker(false, 46)
+	commit, last := marker(true, 47), keyed(t, 48, None, 1, 2)
+	b := slices.Concat(plain, aborted, abort, commit, last)
+	sum := must.Get(Verify(b))(t)
+	must.Equalf(t, sum.Records, 8, "records besides the markers")
+	must.Equal(t, sum.Span, 10)
+
+	var c Compactor
+	asked := 0
+	keep := func(e *CompactEntry) bool {
+		asked++
+		return e.Offset != 40
+	}
+	out, sum := must.Get2(c.Append(nil, b, keep))(t)
+	must.Equalf(t, asked, 8, "asked for the records, not for the markers")
+	must.Equal(t, sum.Records, 7)
+	if !bytes.HasSuffix(out, slices.Concat(aborted, abort, commit, last)) {
+		t.Error("without Drop, a marker or another batch that loses nothing has changed")
+	}
+
+	asked = 0
+	c.Drop = func(b Batch) bool { return b.BaseOffset() == 43 || b.BaseOffset() == 47 }
+	out, sum = must.Get2(c.Append(nil, b, keep))(t)
+	must.Equal(t, asked, 5)
+	must.Equal(t, sum.Records, 4)
+	must.Equal(t, sum.Span, 10)
+	_, out, _ = Split(out)
+	empty, out := must.Get2(Split(out))(t)
+	must.Equal(t, empty.Count(), 0)
+	must.Equalf(t, empty.Attributes(), int16(0), "attributes of a batch without records")
+	kept, out := must.Get2(Split(out))(t)
+	if !bytes.Equal(kept, abort) {
+		t.Errorf("the marker that stays has changed: %x, was %x", kept, abort)
+	}
+
+	c.Drop = func(b Batch) bool { return b.BaseOffset() == 43 || b.Control() }
+	out, sum = must.Get2(c.Append(nil, b, keep))(t)
+	must.Equal(t, sum.Batches, 3)
+	_, out, _ = Split(out)
+	empty, out = must.Get2(Split(out))(t)
+	must.Equalf(t, empty.Span(), 5, "offsets of the header that is left of a batch and two markers")
+	must.Equal(t, empty.Attributes(), int16(0))
+	if !bytes.Equal(out, last) {
+		t.Error("the batch behind the markers has changed")
+	}
+}
+
 const batchDamageFrom = posLength
 
 // lenOfFirst is the length of the first of concatenated batches.

@@ -185,11 +185,15 @@ type CompactEntry struct {
 
 // Compactor removes records from stored batches, for compaction. Offsets do not change: a batch
 // keeps its base offset, last offset delta and base timestamp. A batch that loses all its records
-// stays as a header, and consecutive empty batches become one. The zero Compactor is ready. It
-// keeps its buffers and must not be used concurrently.
+// stays as a header that is part of no transaction, and consecutive empty batches become one. Markers
+// stay unchanged unless Drop drops them. The zero Compactor is ready. It keeps its buffers and must not
+// be used concurrently.
 type Compactor struct {
 	// Limits bounds the decompression of each batch. Set it before use.
 	Limits Limits
+	// Drop, if not nil, reports whether a batch loses everything: all its records or, if it is a marker, its
+	// control record. Append then does not ask for the records.
+	Drop func(Batch) bool
 
 	reader  Reader
 	kept    []byte // kept records, uncompressed
@@ -236,7 +240,8 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 	return out, sum, nil
 }
 
-// filter collects the kept records in c.kept, uncompressed, and returns their number.
+// filter collects the kept records in c.kept, uncompressed, and returns their number. Of a marker that
+// stays it returns the number and collects nothing.
 func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count int, kind Compression, err error) {
 	r := &c.reader
 	r.Limits = c.Limits
@@ -245,6 +250,12 @@ func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count in
 	var e CompactEntry
 	if !r.open() {
 		return 0, None, r.Err()
+	}
+	if c.Drop != nil && c.Drop(batch) {
+		return 0, None, nil
+	}
+	if batch.Control() {
+		return batch.Count(), None, nil
 	}
 	for {
 		before := r.records
@@ -277,7 +288,11 @@ func (c *Compactor) rewrite(dst []byte, batch Batch, count int, kind Compression
 	}
 	b := Batch(dst[start:])
 	binary.BigEndian.PutUint32(b[posLength:], uint32(len(b)-lengthBase))
-	binary.BigEndian.PutUint16(b[posAttributes:], uint16(b.Attributes()&^AttrCompression|int16(kind)))
+	attributes := b.Attributes()&^AttrCompression | int16(kind)
+	if count == 0 {
+		attributes &^= AttrTransactional | AttrControl
+	}
+	binary.BigEndian.PutUint16(b[posAttributes:], uint16(attributes))
 	binary.BigEndian.PutUint32(b[posCount:], uint32(count))
 	if count > 0 {
 		binary.BigEndian.PutUint64(b[posMaxTimestamp:], uint64(c.maxTime))

@@ -78,7 +78,7 @@ func (s *Summary) add(b Batch) {
 	s.MinTimestamp = min(s.MinTimestamp, low)
 	s.MaxTimestamp = max(s.MaxTimestamp, b.MaxTimestamp())
 	s.Batches++
-	s.Records += b.Count()
+	s.Records += b.Records()
 	s.Span += b.Span()
 }
 
@@ -166,8 +166,8 @@ func (l *Limits) inflateLimit(n int, left int64) (limit int64, field string) {
 
 // Check checks batches from a client: one or more, concatenated, of one partition. It ignores their
 // base offsets. It refuses
-//   - a magic other than 2, and transactional, control, delete-horizon, log-append-time and unknown
-//     attribute bits;
+//   - a magic other than 2, and control, delete-horizon, log-append-time and unknown attribute bits;
+//   - transactional batches, or with Limits.Transactional others;
 //   - offset deltas other than 0..n-1, and a count other than last offset delta + 1;
 //   - a wrong checksum, and lengths and timestamps that do not match;
 //   - more than HeadersMax headers, batches of several producers, and gaps in their sequences;
