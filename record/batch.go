@@ -98,15 +98,12 @@ func (b Batch) LastOffsetDelta() int32 { return b.i32(posLastOffsetDelta) }
 // Span returns the number of offsets of the batch.
 func (b Batch) Span() int64 { return int64(b.LastOffsetDelta()) + 1 }
 
-// Count returns the number of records, at most Span in a checked batch.
-func (b Batch) Count() int { return int(b.i32(posCount)) }
-
-// Records returns the number of records of clients: those of Count, but none of a marker.
-func (b Batch) Records() int {
+// Count returns the number of records, at most Span in a checked batch. A marker is none.
+func (b Batch) Count() int {
 	if b.Control() {
 		return 0
 	}
-	return b.Count()
+	return int(b.i32(posCount))
 }
 
 // BaseTimestamp returns the base of the records' timestamps, in milliseconds.

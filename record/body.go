@@ -127,7 +127,7 @@ func (w *bodyVerifier) batch(b Batch, size uint64, sum uint32) error {
 	w.crc = crcUpdate(w.crc, b[:batchPrefix])
 	w.pos += size
 	w.next += b.Span()
-	w.records += uint64(b.Records())
+	w.records += uint64(b.Count())
 	return nil
 }
 

@@ -222,7 +222,7 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 		switch {
 		case count == 0 && empty >= 0 && joinEmpty(Batch(out[empty:]), batch):
 			at = empty
-		case count == batch.Count() && count > 0:
+		case count < 0 || count == batch.Count() && count > 0:
 			out = append(out, batch...)
 		default:
 			if out, err = c.rewrite(out, batch, count, kind); err != nil {
@@ -240,8 +240,8 @@ func (c *Compactor) Append(dst, b []byte, keep func(e *CompactEntry) bool) (out 
 	return out, sum, nil
 }
 
-// filter collects the kept records in c.kept, uncompressed, and returns their number. Of a marker that
-// stays it returns the number and collects nothing.
+// filter collects the kept records in c.kept, uncompressed, and returns their number, or -1 for a marker that
+// stays.
 func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count int, kind Compression, err error) {
 	r := &c.reader
 	r.Limits = c.Limits
@@ -255,7 +255,7 @@ func (c *Compactor) filter(batch Batch, keep func(*CompactEntry) bool) (count in
 		return 0, None, nil
 	}
 	if batch.Control() {
-		return batch.Count(), None, nil
+		return -1, None, nil
 	}
 	for {
 		before := r.records

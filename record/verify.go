@@ -78,7 +78,7 @@ func (s *Summary) add(b Batch) {
 	s.MinTimestamp = min(s.MinTimestamp, low)
 	s.MaxTimestamp = max(s.MaxTimestamp, b.MaxTimestamp())
 	s.Batches++
-	s.Records += b.Records()
+	s.Records += b.Count()
 	s.Span += b.Span()
 }
 
