@@ -21,7 +21,9 @@ type Producer struct {
 type EncodeOptions struct {
 	Compression Compression
 	Producer    *Producer
-	BatchBytes  int // maximum size of a batch before compression; 0 or more than BatchTarget: BatchTarget
+	// Transactional: the batches are part of a transaction of Producer.
+	Transactional bool
+	BatchBytes    int // maximum size of a batch before compression; 0 or more than BatchTarget: BatchTarget
 }
 
 // Append appends recs to dst as concatenated batches of at most BatchBytes before compression; a
@@ -37,7 +39,7 @@ func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error)
 	}
 	sum := Summary{
 		Records: len(recs), Span: int64(len(recs)), ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1,
-		MinTimestamp: recs[0].Timestamp, MaxTimestamp: recs[0].Timestamp,
+		MinTimestamp: recs[0].Timestamp, MaxTimestamp: recs[0].Timestamp, Transactional: o.Transactional,
 	}
 	if p := o.Producer; p != nil {
 		sum.ProducerID, sum.ProducerEpoch, sum.BaseSequence = p.ID, p.Epoch, p.Sequence
@@ -50,6 +52,9 @@ func Append(dst []byte, recs []Record, o EncodeOptions) ([]byte, Summary, error)
 		}
 		h := batchHead{
 			attributes: int16(o.Compression), producerID: sum.ProducerID, producerEpoch: sum.ProducerEpoch, baseSequence: sum.BaseSequence,
+		}
+		if o.Transactional {
+			h.attributes |= AttrTransactional
 		}
 		if sum.ProducerID >= 0 {
 			h.baseSequence = nextSequence(sum.BaseSequence, int64(done))

@@ -11,7 +11,7 @@ import (
 // Bounds are a partition's first and next offset.
 type Bounds struct {
 	Start, Next int64
-	Stable      int64 // last stable offset: all transactions with batches below it have ended
+	Stable      int64  // last stable offset: all transactions with batches below it have ended
 	Epoch       uint32 // epoch of the newest record; 0: there is none
 }
 

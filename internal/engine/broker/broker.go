@@ -96,6 +96,8 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		held, _ := b.StateMemory()
 		return float64(held.Sum())
 	})
+	o.Metrics.GetOrCreateGauge(`seb_broker_transactions_open`, func() float64 { n, _ := b.openTransactions(); return float64(n) })
+	o.Metrics.GetOrCreateGauge(`seb_broker_transaction_open_seconds`, func() float64 { _, age := b.openTransactions(); return age.Seconds() })
 	if b.opt.Now == nil {
 		b.opt.Now = log.Now
 	}
@@ -103,6 +105,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
 	b.WhileLeading(b.retain)
+	b.WhileLeading(b.expireTransactions)
 	b.running.Go(func() { b.leading.run(run) })
 	if !b.ReadOnly() && o.AuditTopic != "" {
 		b.startSamplers(run)

@@ -40,6 +40,9 @@ type Options struct {
 	// retention and of committed offsets; default the log's.
 	RetentionEvery time.Duration
 	Now            func() time.Time
+	// TransactionsEvery is the interval at which a leader looks for transactions beyond their timeout; default one
+	// second.
+	TransactionsEvery time.Duration
 	// Committed, if not nil, is called for each slot that this broker has stored, in order, before it is
 	// acknowledged. It must be quick and must not call the Broker.
 	Committed func(c *log.Committed)
@@ -61,6 +64,8 @@ const (
 	// maxBytesDefault is the MaxBytes of a Want without it.
 	maxBytesDefault = 1 << 20
 	retentionEvery  = time.Minute
+	// transactionsEvery is the default of Options.TransactionsEvery.
+	transactionsEvery = time.Second
 	// readTimeout and readPerMiB are the default limits for one attempt to read records from the
 	// store. The log has its own, which leave time for a second attempt at a slow LIST.
 	readTimeout = 10 * time.Second
@@ -83,6 +88,9 @@ func (o Options) withDefaults() Options {
 	if o.RetentionEvery <= 0 {
 		o.RetentionEvery = retentionEvery
 	}
+	if o.TransactionsEvery <= 0 {
+		o.TransactionsEvery = transactionsEvery
+	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	return o
@@ -95,6 +103,7 @@ type meters struct {
 	tailReads             *metrics.Counter // ranges read from memory
 	corrupt               *metrics.Counter
 	retained              *metrics.Counter // trims of partitions by retention
+	transactionsExpired   *metrics.Counter // aborted after their timeout
 	auditDropped          *metrics.Counter // denials and failed logins without an audit record
 	tailObjects, waiting  atomic.Int64
 }
@@ -102,13 +111,14 @@ type meters struct {
 func newMeters(o *Options) *meters {
 	s := o.Metrics
 	m := &meters{
-		refused:      s.GetOrCreateCounter(`seb_broker_appends_refused_total`),
-		fetches:      s.GetOrCreateCounter(`seb_broker_fetches_total`),
-		fetchedBytes: s.GetOrCreateCounter(`seb_broker_fetched_bytes_total`),
-		tailReads:    s.GetOrCreateCounter(`seb_broker_tail_reads_total`),
-		retained:     s.GetOrCreateCounter(`seb_broker_retention_trims_total`),
-		auditDropped: s.GetOrCreateCounter(`seb_audit_dropped_total`),
-		corrupt:      s.GetOrCreateCounter(`seb_broker_corrupt_reads_total`),
+		refused:             s.GetOrCreateCounter(`seb_broker_appends_refused_total`),
+		fetches:             s.GetOrCreateCounter(`seb_broker_fetches_total`),
+		fetchedBytes:        s.GetOrCreateCounter(`seb_broker_fetched_bytes_total`),
+		tailReads:           s.GetOrCreateCounter(`seb_broker_tail_reads_total`),
+		retained:            s.GetOrCreateCounter(`seb_broker_retention_trims_total`),
+		transactionsExpired: s.GetOrCreateCounter(`seb_broker_transactions_expired_total`),
+		auditDropped:        s.GetOrCreateCounter(`seb_audit_dropped_total`),
+		corrupt:             s.GetOrCreateCounter(`seb_broker_corrupt_reads_total`),
 	}
 	s.GetOrCreateGauge(`seb_broker_tail_objects`, func() float64 { return float64(m.tailObjects.Load()) })
 	s.GetOrCreateGauge(`seb_broker_waiting_fetches`, func() float64 { return float64(m.waiting.Load()) })

@@ -130,6 +130,7 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	if s := &a.Summary; s.ProducerID >= 0 {
 		h.Idempotent = true
 		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
+		h.Transactional = s.Transactional
 	}
 	limit := b.opt.Budget.RequestMax()
 	limit += min(limit/FramingShare, int64(a.Summary.Records)*framingMax)
@@ -197,6 +198,9 @@ func checkSummary(a *Append) (largest int, err error) {
 // checkProducer checks a first batch's producer against the summary, because the log detects
 // duplicates by the summary.
 func checkProducer(s *record.Summary, batch record.Batch) error {
+	if batch.Transactional() != s.Transactional {
+		return &state.InvalidError{Field: "batch", Reason: "is part of a transaction, or its summary says so, but not both"}
+	}
 	id, epoch, sequence := batch.ProducerID(), batch.ProducerEpoch(), batch.BaseSequence()
 	if id == s.ProducerID && (id < 0 || epoch == s.ProducerEpoch && sequence == s.BaseSequence) {
 		return nil

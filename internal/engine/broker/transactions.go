@@ -1,10 +1,13 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
+	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 )
 
@@ -35,7 +38,34 @@ type InitTransactions struct {
 // transaction aborted, in one slot. Errors: ErrTransactionFenced, ErrTransactionsFull, *LevelError, and those of
 // an append.
 func (b *Broker) InitTransactions(ctx context.Context, r InitTransactions) (state.ProducerEpoch, error) {
-	return state.ProducerEpoch{}, errors.ErrUnsupported
+	if err := state.CheckTransactionalID(r.ID); err != nil {
+		return state.ProducerEpoch{}, &state.InvalidError{Field: "transactional ID", Reason: err.Error()}
+	}
+	return b.transact(ctx, &core.Transact{
+		Kind: state.TransactionInit, ID: r.ID, Producer: r.Was, Timeout: uint32(r.Timeout.Milliseconds()), Fresh: b.freshProducer(),
+	}, 0)
+}
+
+// freshProducer returns a producer ID that no other leader gives.
+func (b *Broker) freshProducer() int64 {
+	return state.ProducerID(b.opt.Core.Shard, b.LeadingEpoch(), b.producers.Add(1))
+}
+
+// transact proposes a request about a transactional ID and waits until it is committed.
+func (b *Broker) transact(ctx context.Context, x *core.Transact, epoch uint32) (state.ProducerEpoch, error) {
+	if err := b.refuses(ctx); err != nil {
+		return state.ProducerEpoch{}, err
+	}
+	if epoch == 0 {
+		if epoch = b.LeadingEpoch(); epoch == 0 {
+			return state.ProducerEpoch{}, state.ErrNotLeader // the fresh producer ID is of an epoch
+		}
+	}
+	op := core.Op{Transact: x, Check: ClientOf(ctx).Check, Epoch: epoch}
+	if err := b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err(); err != nil {
+		return state.ProducerEpoch{}, err
+	}
+	return x.Result, nil
 }
 
 // EndTransaction is the end of a producer's transaction.
@@ -51,7 +81,11 @@ type EndTransaction struct {
 // of the next one. A repeated request has the answer of the first. Errors: ErrUnknownTransaction,
 // ErrTransactionFenced, ErrTransactionEnded, ErrTransactionState, and those of an append.
 func (b *Broker) EndTransaction(ctx context.Context, e EndTransaction) (state.ProducerEpoch, error) {
-	return state.ProducerEpoch{}, errors.ErrUnsupported
+	x := &core.Transact{Kind: state.TransactionAbort, ID: e.ID, Producer: e.Producer, Next: e.Next, Fresh: b.freshProducer()}
+	if e.Commit {
+		x.Kind = state.TransactionCommit
+	}
+	return b.transact(ctx, x, 0)
 }
 
 // StageOffsets is offsets of a consumer group that a transaction commits.
@@ -67,7 +101,33 @@ type StageOffsets struct {
 // StageOffsets adds offsets to the open transaction, or begins one. Each commit has its own result. Errors: those of
 // SubmitOffsets and of EndTransaction.
 func (b *Broker) StageOffsets(ctx context.Context, s StageOffsets) []error {
-	return []error{errors.ErrUnsupported}
+	errs := make([]error, len(s.Commits))
+	x := &core.Transact{Kind: state.TransactionOffsets, ID: s.ID, Producer: s.Producer}
+	refuse := CheckGroup(s.Group)
+	for i := range s.Commits {
+		c := &s.Commits[i]
+		id, err := partKey{}, refuse
+		if err == nil {
+			err = c.check(state.CommitMin)
+		}
+		if err == nil {
+			id, err = b.partition(c.Topic, c.Partition)
+		}
+		if errs[i] = err; err == nil {
+			x.Offsets = append(x.Offsets, state.StagedOffset{
+				Group: s.Group, PartitionID: state.PartitionID{Topic: id.topic, Partition: id.partition}, Offset: c.Offset, Metadata: c.Metadata,
+			})
+		}
+	}
+	if len(x.Offsets) == 0 {
+		return errs
+	}
+	if _, err := b.transact(ctx, x, s.Epoch); err != nil {
+		for i := range errs {
+			errs[i] = cmp.Or(errs[i], err)
+		}
+	}
+	return errs
 }
 
 // Staged returns the partitions for which open transactions hold offsets of a group.
@@ -86,7 +146,86 @@ func (b *Broker) Staged(group string) (ids []state.PartitionID) {
 
 // AbortTransaction aborts the open transaction of a transactional ID for an operator, and fences its producer. Errors:
 // ErrUnknownTransaction, ErrTransactionState if none is open, and those of an append.
-func (b *Broker) AbortTransaction(ctx context.Context, id string) error { return errors.ErrUnsupported }
+func (b *Broker) AbortTransaction(ctx context.Context, id string) error {
+	if err := b.Audit(ctx, changeOf("transaction.abort", access.TransactionalID, id)); err != nil {
+		return err
+	}
+	return b.forceAbort(ctx, id, 0)
+}
+
+// forceAbort aborts the transaction of an ID that began at a time, in µs; 0: any.
+func (b *Broker) forceAbort(ctx context.Context, id string, began int64) error {
+	_, err := b.transact(ctx, &core.Transact{Kind: state.TransactionAbort, ID: id, Forced: true, Seen: began, Fresh: b.freshProducer()}, 0)
+	return err
+}
+
+// transactionIdle is how long a transactional ID without a transaction is remembered.
+const transactionIdle = 7 * 24 * time.Hour
+
+// expiring looks for transactions that have been open for longer than their timeout, and for IDs that were not used
+// for long. A leader measures from when it sees a transaction, on its monotonic clock. So neither a takeover nor a
+// wrong clock ends one early.
+type expiring struct {
+	b    *Broker
+	seen map[string]seenOpen // by transactional ID
+}
+
+type seenOpen struct {
+	began int64 // Transaction.Started
+	at    time.Time
+}
+
+func (b *Broker) expireTransactions(ctx context.Context) {
+	e := expiring{b: b, seen: map[string]seenOpen{}}
+	every := time.NewTicker(b.opt.TransactionsEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			e.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (e *expiring) look(ctx context.Context) {
+	var overdue, idle []core.Transact
+	open := map[string]seenOpen{}
+	now := time.Now()
+	before := e.b.opt.Now().Add(-transactionIdle).UnixMicro()
+	e.b.log.Read(func(s *state.State) {
+		for _, t := range s.Transactions() {
+			if !t.Open() {
+				if t.Changed < before && !e.b.log.TimeDoubted() {
+					idle = append(idle, core.Transact{Kind: state.TransactionForget, ID: t.ID, Seen: t.Changed})
+				}
+				continue
+			}
+			seen := e.seen[t.ID]
+			if seen.began != t.Started {
+				seen = seenOpen{t.Started, now}
+			}
+			if open[t.ID] = seen; now.Sub(seen.at) >= time.Duration(t.Timeout)*time.Millisecond {
+				overdue = append(overdue, core.Transact{Kind: state.TransactionAbort, ID: t.ID, Forced: true, Seen: t.Started})
+			}
+		}
+	})
+	e.seen = open
+	for i := range overdue {
+		x := &overdue[i]
+		switch err := e.b.forceAbort(ctx, x.ID, x.Seen); {
+		case err == nil:
+			e.b.met.transactionsExpired.Inc()
+			e.b.opt.Logger.Warn("transaction aborted after its timeout", "transactional-id", x.ID)
+		case ctx.Err() == nil && !errors.Is(err, state.ErrTransactionState) && !errors.Is(err, state.ErrUnknownTransaction):
+			e.b.opt.Logger.Warn("transaction not aborted after its timeout, retrying", "transactional-id", x.ID, "err", err)
+		}
+	}
+	for i := range idle {
+		_, _ = e.b.transact(ctx, &idle[i], 0) // refused if it was used meanwhile; else the next look repeats it
+	}
+}
 
 // TransactionInfo describes a transactional ID.
 type TransactionInfo struct {
@@ -105,6 +244,19 @@ type TransactionPart struct {
 	Topic     string
 	Partition int32
 	First     int64 // offset of the first of them
+}
+
+// openTransactions is the number of open transactions, and the age of the oldest.
+func (b *Broker) openTransactions() (n int, oldest time.Duration) {
+	b.log.Read(func(s *state.State) {
+		for _, t := range s.Transactions() {
+			if t.Open() {
+				n++
+				oldest = max(oldest, b.opt.Now().Sub(time.UnixMicro(t.Started)))
+			}
+		}
+	})
+	return n, oldest
 }
 
 // Transactions describes all transactional IDs, by ID.

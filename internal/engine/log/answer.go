@@ -48,6 +48,10 @@ func (o *owner) settleOp(p *core.Proposal, i int, m *member, why error, committe
 		o.settleAppend(m, &p.Appends[p.Ops[i].Audit-1], why, committed)
 	case why == nil && committed != nil:
 		o.answer(m, ack(committed.Head.Time, nil))
+	case why == core.ErrDuplicate: // an end or an init of a transaction, reported after the original is committed (R2)
+		r := ack(0, nil)
+		r.Duplicate = true
+		o.answer(m, r)
 	default:
 		o.answer(m, failed(why))
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
 )
 
 // proposal is the User data of a core.Proposal.
@@ -136,6 +137,9 @@ func (o *owner) encode(e *core.Effect) *Object {
 	p := o.proposalOf(e.Frozen.Proposal)
 	if p.object != nil {
 		return p.object
+	}
+	for i := len(p.appends); i < len(p.p.Appends); i++ { // markers of transactions
+		p.appends = append(p.appends, &member{Append: Append{Data: record.AppendMarker(nil, p.p.Appends[i].Marker)}, state: memberDone})
 	}
 	object, crc, err := build(e.Frozen, p.appends, o.opt.Budget)
 	if err != nil {

@@ -167,7 +167,7 @@ func (l *Log) ProposeAudited(op core.Op, audit *Append) *Ticket {
 	m := &t.members[0]
 	m.ticket, m.op, m.audit, m.since = t, &op, auditMember(audit), l.now()
 	m.item.Value = m
-	m.bytes = opBytes(&op.Record) + int64(len(audit.Data))
+	m.bytes = opBytes(&op) + int64(len(audit.Data))
 	l.send(t, m.bytes)
 	return t
 }
@@ -180,7 +180,7 @@ func (l *Log) ProposeJoined(op core.Op, a *Append) *Ticket {
 	m.ticket, m.op, m.audit, m.since = t, &op, &member{Append: Append{Head: a.Head, Data: a.Data}, state: memberDone}, l.now()
 	m.audit.Head.Joins = true
 	m.item.Value = m
-	m.bytes = opBytes(&op.Record) + int64(len(a.Data))
+	m.bytes = opBytes(&op) + int64(len(a.Data))
 	l.send(t, m.bytes)
 	return t
 }
@@ -203,7 +203,7 @@ func (l *Log) SubmitAtomic(parts []Part) *Ticket {
 		bytes += int64(len(a.Data))
 		a.Audit, a.Head.Expected, a.Head.Atomic = nil, -1, true
 		if m.Append = a; op != nil {
-			bytes += opBytes(&op.Record)
+			bytes += opBytes(op)
 			m.Append = Append{}
 			m.op, m.audit = op, &member{Append: a, state: memberDone}
 			m.audit.Head.Joins = true
@@ -228,7 +228,7 @@ func (l *Log) propose(ops []core.Op, deferred bool) *Ticket {
 		m := &t.members[i]
 		m.ticket, m.i, m.op, m.since = t, i, &ops[i], l.now()
 		m.item.Value, m.item.Deferred = m, deferred
-		m.bytes = opBytes(&ops[i].Record)
+		m.bytes = opBytes(&ops[i])
 		bytes += m.bytes
 	}
 	l.send(t, bytes)
@@ -237,10 +237,17 @@ func (l *Log) propose(ops []core.Op, deferred bool) *Ticket {
 
 // opBytes estimates a record's size in an object. Head, state records and index are read in one
 // request, so their size must be bounded.
-func opBytes(r *state.Record) int64 {
+func opBytes(op *core.Op) int64 {
+	r := &op.Record
 	n := 64 + len(r.Name) + len(r.Metadata)
 	for k, v := range r.Settings {
 		n += len(k) + len(v) + 8
+	}
+	if x := op.Transact; x != nil {
+		n += len(x.ID)
+		for i := range x.Offsets {
+			n += 64 + len(x.Offsets[i].Group) + len(x.Offsets[i].Metadata)
+		}
 	}
 	if r.Queue != nil {
 		n += 32 * (len(r.Queue.Runs) + len(r.Queue.Tries))

@@ -137,6 +137,11 @@ type Append struct {
 	// both or neither.
 	Joins bool
 
+	// Transactional: the batch is part of the transaction of its idempotent producer.
+	Transactional bool
+	// Marker, if not nil, is the batch: freeze has added the append, for the end of a transaction.
+	Marker *record.Marker
+
 	// Atomic: the append is one of a Proposal.Atomics.
 	Atomic bool
 	// Keyed: keys chose the partition of this and of others of the atomic request for the topic. A repetition has
@@ -175,13 +180,16 @@ type Op struct {
 	Placed bool
 	// Atomic: the op is one of a Proposal.Atomics.
 	Atomic bool
+	// Transact, if not nil, is what the op asks for. Record is unused.
+	Transact *Transact
 
 	// Err is set at freeze: nil, or a refusal of package state. An op of an atomic request has that of the
 	// append that joins it.
 	Err error
 }
 
-// Proposal is the content that the shell wants frozen into one slot. Ops apply before Appends. The
+// Proposal is the content that the shell wants frozen into one slot. Ops apply before Appends, those with Transact
+// after them; freeze adds the markers of transactions to Appends. The
 // shell owns it and may attach data to User. For a slot that only advances the log the core makes a
 // Proposal itself, without members and with a nil User.
 //

@@ -76,6 +76,7 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 		records = c.checkAtomic(p, &p.Atomics[i], records)
 	}
 	records, accepted := c.checkAppends(p, records)
+	records = c.transact(p, records)
 	if accepted || len(records) > 0 {
 		records = c.expireProducers(records)
 	}
@@ -192,7 +193,7 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 	var records []state.Record
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		if op.Atomic {
+		if op.Atomic || op.Transact != nil {
 			continue
 		}
 		if op.Err = c.audited(p, op.Audit, func() error { return c.checkOp(p, op) }); op.Err == nil {
@@ -297,6 +298,7 @@ func (c *Core) produced(a *Append, owner uint32, records []state.Record) []state
 	}
 	return append(records, c.proposeOwn(state.Record{
 		Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer, Owner: owner,
+		Transactional: a.Transactional,
 	}))
 }
 
@@ -307,6 +309,12 @@ func (c *Core) refusesBatch(a *Append) error {
 	if duplicate {
 		a.Base = base
 		return ErrDuplicate
+	}
+	if err == nil {
+		err = c.refusesTransactional(a)
+	}
+	if err == nil && a.Transactional {
+		err = c.lead.overlay.RefusesPart(a.Producer.ID, state.PartitionID{Topic: a.Topic, Partition: a.Partition}, c.committed.Aborted())
 	}
 	return err
 }

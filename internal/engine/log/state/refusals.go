@@ -29,6 +29,8 @@ var (
 	ErrProducerFenced = errors.New("fenced: newer producer epoch")
 	// ErrTransactionsFull: there are too many transactional IDs. It is ErrOverBudget.
 	ErrTransactionsFull = fmt.Errorf("%w: limit of %d transactional IDs reached", ErrOverBudget, TransactionsMax)
+	// ErrAbortedFull: too many aborted transactions are known. It is ErrOverBudget.
+	ErrAbortedFull = fmt.Errorf("%w: limit of %d aborted transactions reached, until retention or compaction removes their records", ErrOverBudget, AbortedMax)
 	// ErrUnknownTransaction: no transactional ID has the producer.
 	ErrUnknownTransaction = errors.New("unknown transactional ID or producer")
 	// ErrTransactionFenced: a newer producer uses the transactional ID.

@@ -401,6 +401,12 @@ func CheckGroupName(name string) error {
 	return nil
 }
 
+// TransactionalIDMax is the largest transactional ID in bytes.
+const TransactionalIDMax = GroupNameMax
+
+// CheckTransactionalID returns what is wrong with a transactional ID, or nil: it is like the name of a group.
+func CheckTransactionalID(id string) error { return CheckGroupName(id) }
+
 // CheckTopicName returns what is wrong with a topic's name, or nil.
 func CheckTopicName(name string) error {
 	good := len(name) >= 1 && len(name) <= 249 && name != "." && name != ".."

@@ -20,7 +20,7 @@ func (t *TransactionChange) fields(c *protobuf.Codec) {
 	c.Bool(5, "forced", &t.Forced)
 	protobuf.Messages(c, 6, "offset", &t.Offsets, (*StagedOffset).fields)
 	protobuf.Messages(c, 7, "mark", &t.Marks, (*TransactionMark).fields)
-	if c.Done() && (kind == 0 || kind > uint64(TransactionForget)) {
+	if c.Bool(8, "recovers", &t.Recovers); c.Done() && (kind == 0 || kind > uint64(TransactionForget)) {
 		c.Fail(fmt.Errorf("transaction update of kind %d: written by a newer version", kind))
 	}
 }

@@ -105,6 +105,7 @@ type TransactionChange struct {
 	Producer ProducerEpoch // after the change
 	Timeout  uint32        // ms
 	Forced   bool          // an abort that its producer did not ask for
+	Recovers bool          // an init by the producer itself
 	Offsets  []StagedOffset
 	Marks    []TransactionMark
 }
@@ -189,7 +190,11 @@ func (s *State) updateTransaction(r *Record) {
 	switch c.Kind {
 	case TransactionInit:
 		s.endParts(t, nil, true)
-		t.Timeout, t.Ended, t.Was = c.Timeout, EndedNot, ProducerEpoch{ID: -1}
+		was := ProducerEpoch{ID: -1}
+		if c.Recovers {
+			was = t.Now()
+		}
+		t.Timeout, t.Ended, t.Was = c.Timeout, EndedNot, was
 		s.setProducer(t, c.Producer)
 	case TransactionOffsets:
 		s.stage(t, c.Offsets)
@@ -352,7 +357,41 @@ func (s *State) refusesTransaction(r *Record) error {
 	case r.Transaction.Kind == TransactionInit && s.transactions[r.Name] == nil && len(s.transactions) >= TransactionsMax:
 		return ErrTransactionsFull
 	}
+	for i := range r.Transaction.Offsets {
+		o := &r.Transaction.Offsets[i]
+		switch t := s.topics[o.Topic]; {
+		case t == nil:
+			return ErrUnknownTopic
+		case o.Partition >= uint32(t.Partitions.Len()):
+			return ErrUnknownPartition
+		case s.tally.offsets+len(r.Transaction.Offsets) > OffsetsMax:
+			return ErrFull
+		}
+	}
 	return nil
+}
+
+// RefusesPart returns why the open transaction of a producer, or its next one, may not have batches in a partition,
+// or nil. aborted is the number of aborted transactions of the committed state.
+func (s *State) RefusesPart(producer int64, id PartitionID, aborted int) error {
+	t := s.TransactionOf(producer)
+	switch {
+	case t.part(id) >= 0:
+		return nil
+	case aborted >= AbortedMax:
+		return ErrAbortedFull
+	case !s.fits(partMemory):
+		return s.full(false)
+	}
+	return nil
+}
+
+// ReserveMark assigns the offset of a marker in a partition of a catalog that has batches of the transaction. It is
+// never refused.
+func (s *State) ReserveMark(id PartitionID) int64 {
+	p := s.partitionForWrite(s.topics[id.Topic], id.Partition)
+	p.Next++
+	return p.Next - 1
 }
 
 // Estimates of memory, in bytes.

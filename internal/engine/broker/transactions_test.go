@@ -1,0 +1,183 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/internal/engine/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
+	"github.com/sebbroker/seb/test/must"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// transactor is a transactional producer of one record per batch.
+type transactor struct {
+	t        testing.TB
+	b        *broker.Broker
+	id       string
+	now      state.ProducerEpoch
+	next     map[int]int32 // sequences by partition of topic a, of the epoch
+	sequence state.ProducerEpoch
+}
+
+func newTransactor(t testing.TB, b *broker.Broker, id string) *transactor {
+	t.Helper()
+	x := &transactor{t: t, b: b, id: id, now: state.ProducerEpoch{ID: -1}}
+	x.init()
+	return x
+}
+
+func (x *transactor) init() {
+	x.t.Helper()
+	x.now = must.Get(x.b.InitTransactions(context.Background(), broker.InitTransactions{ID: x.id, Timeout: time.Minute, Was: x.now}))(x.t)
+}
+
+func (x *transactor) send(partition int, value string) broker.Result {
+	x.t.Helper()
+	if x.sequence != x.now {
+		x.sequence, x.next = x.now, map[int]int32{}
+	}
+	a := brokertest.AppendWith("a", partition, record.EncodeOptions{
+		Transactional: true, Producer: &record.Producer{ID: x.now.ID, Epoch: x.now.Epoch, Sequence: x.next[partition]},
+	}, record.Record{Value: []byte(value)})
+	r := submitted(x.t, x.b, a)[0]
+	if r.Err == nil {
+		x.next[partition]++
+	}
+	return r
+}
+
+func (x *transactor) sent(partition int, value string) int64 {
+	x.t.Helper()
+	r := x.send(partition, value)
+	must.NoError(x.t, r.Err)
+	return r.Base
+}
+
+func (x *transactor) end(commit, next bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), sebtest.Limit)
+	defer cancel()
+	now, err := x.b.EndTransaction(ctx, broker.EndTransaction{ID: x.id, Producer: x.now, Commit: commit, Next: next})
+	if err == nil {
+		x.now = now
+	}
+	return err
+}
+
+func (x *transactor) ended(commit, next bool) {
+	x.t.Helper()
+	must.NoError(x.t, x.end(commit, next))
+}
+
+func bounds(t testing.TB, b *broker.Broker, topic string, partition int32) broker.Bounds {
+	t.Helper()
+	ref, _ := b.TopicNamed(topic)
+	return must.Get(b.Bounds(ref.ID, partition))(t)
+}
+
+func TestTransactions(t *testing.T) {
+	stores(t, func(t *testing.T, s objstore.Store) {
+		for _, next := range []bool{false, true} {
+			t.Run(fmt.Sprint("version 2: ", next), func(t *testing.T) { testTransactions(t, s, next) })
+		}
+	})
+}
+
+func testTransactions(t *testing.T, s objstore.Store, next bool) {
+	b := open(t, options(s))
+	name := fmt.Sprint("tx", next)
+	x := newTransactor(t, b, name)
+	if next == false {
+		create(t, b, "a", 2)
+	}
+	first := bounds(t, b, "a", 0).Next
+	check.Equal(t, x.sent(0, "one"), first)
+	mustProduce(t, b, "a", 0, "other")
+	x.sent(0, "two")
+	other := bounds(t, b, "a", 1).Next
+	check.Equal(t, x.sent(1, "three"), other)
+	check.Equal(t, bounds(t, b, "a", 0).Stable, first)
+	check.Equal(t, bounds(t, b, "a", 0).Next, first+3)
+
+	before := x.now
+	x.ended(true, next)
+	check.Equal(t, x.now != before, next)
+	check.Equal(t, bounds(t, b, "a", 0), broker.Bounds{Next: first + 4, Stable: first + 4, Epoch: b.Epoch()})
+	check.Equal(t, bounds(t, b, "a", 1).Stable, other+2)
+	again := *x
+	again.now = before
+	check.NoErrorf(t, again.end(true, next), "a repeated end")
+	check.Equal(t, again.now, x.now)
+	again.now = before
+	check.ErrorIs(t, again.end(false, next), state.ErrTransactionState)
+
+	x.sent(0, "aborted")
+	check.Equal(t, bounds(t, b, "a", 0).Stable, first+4)
+	second := open(t, options(s)) // a takeover in the middle
+	x.b, b = second, second
+	x.sent(0, "aborted, too")
+	x.ended(false, next)
+	check.Equal(t, bounds(t, b, "a", 0).Stable, first+7)
+	x.sent(1, "left open")
+	zombie := *x
+	x = newTransactor(t, b, name) // fences it, and aborts what was open
+	check.Equal(t, bounds(t, b, "a", 1).Stable, other+4)
+	check.ErrorIs(t, zombie.send(1, "late").Err, state.ErrProducerFenced)
+	check.ErrorIs(t, zombie.end(true, next), state.ErrTransactionFenced)
+	x.sent(1, "again")
+	x.ended(true, next)
+	kill(b)
+	b = open(t, options(s))
+	info, known := b.Transaction(name)
+	check.Equal(t, known && info.Started.IsZero() && info.Ended == state.EndedCommitted, true)
+	kill(b)
+}
+
+func TestTransactionTimeout(t *testing.T) {
+	o := options(disk(t))
+	o.TransactionsEvery = time.Millisecond
+	b := open(t, o)
+	create(t, b, "a", 1)
+	x := newTransactor(t, b, "slow")
+	x.now = must.Get(b.InitTransactions(t.Context(), broker.InitTransactions{ID: "slow", Timeout: 20 * time.Millisecond, Was: x.now}))(t)
+	x.sent(0, "one")
+	sebtest.Eventually(t, "the abort", func() bool { i, _ := b.Transaction("slow"); return i.Started.IsZero() })
+	check.ErrorIs(t, x.end(true, true), state.ErrTransactionEnded)
+	check.ErrorIs(t, x.send(0, "two").Err, state.ErrTransactionEnded)
+	x.init() // the client recovers
+	x.sent(0, "three")
+	x.ended(true, true)
+}
+
+func TestTransactionOffsets(t *testing.T) {
+	b := open(t, options(disk(t)))
+	create(t, b, "a", 2)
+	x := newTransactor(t, b, "tx")
+	stage := func(offset int64) {
+		t.Helper()
+		for _, err := range b.StageOffsets(t.Context(), broker.StageOffsets{ID: "tx", Producer: x.now, Group: "g", Commits: []broker.OffsetCommit{{Topic: "a", Partition: 1, Offset: offset, Metadata: "m"}}}) {
+			must.NoError(t, err)
+		}
+	}
+	stage(5)
+	check.Equal(t, len(b.Staged("g")), 1)
+	_, err := b.Group(t.Context(), "g", false)
+	check.ErrorIs(t, err, state.ErrUnknownGroup)
+	x.ended(false, true)
+	_, err = b.Group(t.Context(), "g", false)
+	check.ErrorIs(t, err, state.ErrUnknownGroup)
+	check.Equal(t, len(b.Staged("g")), 0)
+	stage(6)
+	stage(7)
+	x.ended(true, true)
+	g := must.Get(b.Group(t.Context(), "g", false))(t)
+	check.Equal(t, len(g.Offsets), 1)
+	check.Equal(t, g.Offsets[0].Offset, 7)
+	check.Equal(t, g.Offsets[0].Metadata, "m")
+}

@@ -1,0 +1,211 @@
+package core
+
+import (
+	"math"
+
+	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Transact is a request about a transactional ID, in an Op. Freeze makes its records, and for an end the markers.
+// They follow all other members of the proposal, so that batches that came earlier are in the transaction.
+type Transact struct {
+	Kind state.TransactionKind
+	ID   string
+	// Producer is that of the client. In an init of a client that has had none its ID is -1.
+	Producer state.ProducerEpoch
+	Timeout  uint32 // ms; init
+	Fresh    int64  // an unused producer ID, if a new one is needed
+	// Next: an end gives the producer another epoch (version 2 of transactions).
+	Next bool
+	// Forced: an abort, or with TransactionForget the end of the ID, that the broker decides. Seen is the
+	// transaction's Started, for TransactionForget its Changed, on which the decision rests; 0: any.
+	Forced  bool
+	Seen    int64
+	Offsets []state.StagedOffset
+
+	// Result is set at freeze: the producer after the request.
+	Result state.ProducerEpoch
+}
+
+// epochMax is the last epoch of a producer ID for a client.
+const epochMax = math.MaxInt16 - 1
+
+// transact decides the requests of a proposal about transactions.
+func (c *Core) transact(p *Proposal, records []state.Record) []state.Record {
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		if op.Transact == nil {
+			continue
+		}
+		before := len(p.Appends)
+		if op.Err = c.refusesTransact(op); op.Err == nil {
+			records, op.Err = c.transactOne(p, op.Transact, records)
+		}
+		if op.Err != nil && len(p.Appends) > before {
+			panic("core: a refused transaction has markers")
+		}
+	}
+	return records
+}
+
+func (c *Core) refusesTransact(op *Op) error {
+	switch overlay := c.lead.overlay; {
+	case op.Epoch != 0 && op.Epoch != overlay.Pos.Epoch:
+		return state.ErrNotLeader
+	case !overlay.Access.Permits(op.Check):
+		return state.ErrUnauthorized
+	case overlay.Level < state.LevelTransactions:
+		return &state.LevelError{Needs: state.LevelTransactions, Has: overlay.Level}
+	}
+	return nil
+}
+
+func (c *Core) transactOne(p *Proposal, x *Transact, records []state.Record) ([]state.Record, error) {
+	t := c.lead.overlay.Transaction(x.ID)
+	switch x.Kind {
+	case state.TransactionInit:
+		return c.initTransactions(p, t, x, records)
+	case state.TransactionOffsets:
+		if err := owns(t, x.Producer); err != nil {
+			return records, err
+		}
+		x.Result = x.Producer
+		return c.transacted(x, &state.TransactionChange{Kind: x.Kind, Producer: x.Producer, Offsets: x.Offsets}, records)
+	case state.TransactionForget:
+		if t == nil || t.Open() || t.Changed != x.Seen {
+			return records, state.ErrTransactionState
+		}
+		return c.transacted(x, &state.TransactionChange{Kind: x.Kind, Producer: t.Now()}, records)
+	}
+	if x.Forced {
+		if t == nil {
+			return records, state.ErrUnknownTransaction
+		}
+		if !t.Open() || x.Seen != 0 && x.Seen != t.Started {
+			return records, state.ErrTransactionState
+		}
+	} else if err := refusesEnd(t, x); err != nil {
+		return records, err
+	}
+	x.Result = t.Now()
+	if x.Next || x.Forced {
+		x.Result = next(t, x.Fresh)
+	}
+	return c.endTransaction(p, t, x.Kind, x.Forced, x.Result, records), nil
+}
+
+// next is the producer of the next transaction.
+func next(t *state.Transaction, fresh int64) state.ProducerEpoch {
+	if t.Producer < 0 || t.Epoch >= epochMax {
+		return state.ProducerEpoch{ID: fresh}
+	}
+	return state.ProducerEpoch{ID: t.Producer, Epoch: t.Epoch + 1}
+}
+
+// owns returns why a producer may not use a transactional ID, or nil.
+func owns(t *state.Transaction, p state.ProducerEpoch) error {
+	switch {
+	case t == nil || p.ID != t.Producer && p.ID != t.Was.ID:
+		return state.ErrUnknownTransaction
+	case p == t.Now():
+		return nil
+	case p == t.Was && t.Ended == state.EndedForced:
+		return state.ErrTransactionEnded
+	}
+	return state.ErrTransactionFenced
+}
+
+// refusesEnd returns why a producer cannot end its transaction. ErrDuplicate: it has ended so; x has the result.
+func refusesEnd(t *state.Transaction, x *Transact) error {
+	err := owns(t, x.Producer)
+	if err != nil && (t == nil || err == state.ErrUnknownTransaction || t.Open()) {
+		return err
+	}
+	if t.Open() {
+		return nil
+	}
+	same := t.Ended == state.EndedCommitted && x.Kind == state.TransactionCommit || t.Ended == state.EndedAborted && x.Kind == state.TransactionAbort
+	switch repeats := x.Producer == t.Was && t.Ended != state.EndedForced; {
+	case repeats && same:
+		// In version 1 the producer is the same before and after.
+		x.Result = t.Now()
+		return ErrDuplicate
+	case err == nil && x.Next && x.Kind == state.TransactionAbort:
+		return nil // a client that does not know whether a batch began the transaction
+	case repeats || err == nil:
+		return state.ErrTransactionState
+	}
+	return err
+}
+
+// initTransactions gives the ID to a producer, after it has aborted an open transaction.
+func (c *Core) initTransactions(p *Proposal, t *state.Transaction, x *Transact, records []state.Record) ([]state.Record, error) {
+	change := &state.TransactionChange{Kind: x.Kind, Producer: state.ProducerEpoch{ID: x.Fresh}, Timeout: x.Timeout}
+	if t == nil {
+		x.Result = change.Producer
+		return c.transacted(x, change, records)
+	}
+	if x.Producer.ID >= 0 && t.Producer >= 0 {
+		if x.Producer == t.Was && t.Was != t.Now() && !t.Open() {
+			x.Result = t.Now() // the answer to an init, an end, or the news of an abort got lost
+			return records, ErrDuplicate
+		}
+		if x.Producer != t.Now() {
+			return records, state.ErrTransactionFenced
+		}
+		change.Recovers = true
+	}
+	change.Producer = next(t, x.Fresh)
+	if t.Open() {
+		records = c.endTransaction(p, t, state.TransactionAbort, true, t.Now(), records)
+	}
+	x.Result = change.Producer
+	return c.transacted(x, change, records)
+}
+
+// transacted proposes the record of a request.
+func (c *Core) transacted(x *Transact, change *state.TransactionChange, records []state.Record) ([]state.Record, error) {
+	r := state.Record{Kind: state.TransactionUpdate, Name: x.ID, Transaction: change}
+	if err := c.lead.overlay.Propose(&r); err != nil {
+		return records, err
+	}
+	return append(records, r), nil
+}
+
+// endTransaction ends the transaction that is open, if any, in this slot: a marker in each of its partitions, its
+// offsets, and the record. It is never refused: what it needs was counted when the transaction grew.
+func (c *Core) endTransaction(p *Proposal, t *state.Transaction, kind state.TransactionKind, forced bool, next state.ProducerEpoch, records []state.Record) []state.Record {
+	change := &state.TransactionChange{Kind: kind, Producer: next, Forced: forced}
+	millis := c.lead.remember.slotTime / 1000
+	for _, part := range t.Parts {
+		a := Append{
+			Topic: part.Topic, Partition: part.Partition, Span: 1, Bytes: record.MarkerSize, MinTime: millis, MaxTime: millis, Expected: -1,
+			Marker: &record.Marker{Commit: kind == state.TransactionCommit, ProducerID: t.Producer, ProducerEpoch: t.Epoch, Timestamp: millis},
+		}
+		a.Base = c.lead.overlay.ReserveMark(part.PartitionID)
+		p.Appends = append(p.Appends, a)
+		change.Marks = append(change.Marks, state.TransactionMark{PartitionID: part.PartitionID, Offset: a.Base})
+	}
+	return append(records, c.proposeOwn(state.Record{Kind: state.TransactionUpdate, Name: t.ID, Transaction: change}))
+}
+
+// refusesTransactional returns why a batch cannot be part of its producer's transaction, or nil. Without Transactional
+// it returns an error if the producer's batches must be.
+func (c *Core) refusesTransactional(a *Append) error {
+	t := c.lead.overlay.TransactionOf(a.Producer.ID)
+	p := state.ProducerEpoch{ID: a.Producer.ID, Epoch: a.Producer.Epoch}
+	switch {
+	case !a.Transactional && t == nil:
+		return nil
+	case !a.Transactional:
+		return state.ErrTransactionState
+	case t == nil:
+		return state.ErrUnknownTransaction
+	case p == t.Was && p != t.Now() && t.Ended == state.EndedForced:
+		return state.ErrTransactionEnded
+	case p != t.Now():
+		return state.ErrProducerFenced
+	}
+	return nil
+}
