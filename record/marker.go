@@ -37,6 +37,23 @@ func AppendMarker(dst []byte, m *Marker) []byte {
 	return dst
 }
 
+// Verb is "commit" or "abort".
+func (m *Marker) Verb() string {
+	if m.Commit {
+		return "commit"
+	}
+	return "abort"
+}
+
+// Marker returns the marker that a batch is, as AppendMarker made it; ok is false if it is none.
+func (b Batch) Marker() (m Marker, ok bool) {
+	if !b.Control() || len(b) != MarkerSize {
+		return Marker{}, false
+	}
+	const kind = BatchHeadSize + 8 // behind the record's length, attributes and deltas, and the key's length and version
+	return Marker{Commit: b[kind] == 1, ProducerID: b.ProducerID(), ProducerEpoch: b.ProducerEpoch(), Timestamp: b.MaxTimestamp()}, true
+}
+
 // Control reports whether the batch holds no records of clients but a marker.
 func (b Batch) Control() bool { return b.Attributes()&AttrControl != 0 }
 

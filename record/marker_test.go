@@ -17,6 +17,9 @@ func TestMarker(t *testing.T) {
 		check.Equal(t, len(b), record.MarkerSize)
 		record.Patch(b, 1000, 5)
 		_ = must.Get(record.Verify(b))(t)
+		back, ok := record.Batch(b).Marker()
+		check.Equal(t, ok, true)
+		check.Equal(t, back, record.Marker{Commit: commit, ProducerID: 77, ProducerEpoch: 3, Timestamp: 12345})
 		var batch kmsg.RecordBatch
 		must.NoError(t, batch.ReadFrom(b))
 		check.Equal(t, batch.Attributes, 0x30)

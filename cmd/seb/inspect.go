@@ -230,8 +230,12 @@ func (d *dump) stateRecord(r *state.Record) {
 	case state.OffsetDelete:
 		say("group %s, topic %s partition %d (no topic: all of it)", r.Name, r.Topic, r.Partition)
 	case state.ProducerAppend:
-		say("producer %d epoch %d, topic %s partition %d, offset %d: %d records from sequence %d", r.Producer.ID, r.Producer.Epoch,
-			r.Topic, r.Partition, r.Offset, r.Producer.Span, r.Producer.Sequence)
+		transactional := ""
+		if r.Transactional {
+			transactional = ", in a transaction"
+		}
+		say("producer %d epoch %d, topic %s partition %d, offset %d: %d records from sequence %d%s", r.Producer.ID, r.Producer.Epoch,
+			r.Topic, r.Partition, r.Offset, r.Producer.Span, r.Producer.Sequence, transactional)
 	case state.PackInstall:
 		if r.Pack == nil {
 			say("without a pack")
@@ -249,12 +253,31 @@ func (d *dump) stateRecord(r *state.Record) {
 		say("whose newest batch is older than %s, of owner %d (0: all)", micros(r.Time), r.Owner)
 	case state.NextSlot:
 		say("within %d ms", r.Within)
+	case state.TransactionUpdate:
+		d.transaction(r)
 	default:
 		say("topic %s partition %d", r.Topic, r.Partition)
 	}
 }
 
-// batches prints the records of batches, and the ranges in which compaction has removed some.
+func (d *dump) transaction(r *state.Record) {
+	c := r.Transaction
+	forced := ""
+	if c.Forced {
+		forced = " by the broker"
+	}
+	d.line("%s: %s of %q%s, producer %d epoch %d from here on, timeout %d ms", r.Kind, c.Kind, r.Name, forced, c.Producer.ID, c.Producer.Epoch, c.Timeout)
+	for i := range c.Offsets {
+		o := &c.Offsets[i]
+		d.line("  group %s, topic %s partition %d, offset %d, metadata %q", o.Group, o.Topic, o.Partition, o.Offset, o.Metadata)
+	}
+	for _, m := range c.Marks {
+		d.line("  marker in topic %s partition %d at offset %d", m.Topic, m.Partition, m.Offset)
+	}
+}
+
+// batches prints the records of batches, the ranges in which compaction has removed some, and what belongs to a
+// transaction.
 func (d *dump) batches(b []byte) error {
 	var r record.Reader
 	for len(b) > 0 {
@@ -262,7 +285,12 @@ func (d *dump) batches(b []byte) error {
 		if err != nil {
 			return err
 		}
-		if n := int64(batch.Count()); n < batch.Span() {
+		if m, ok := batch.Marker(); ok {
+			d.line("  %d: %s, %s of the transaction of producer %d epoch %d", batch.BaseOffset(), micros(m.Timestamp*1000), m.Verb(), m.ProducerID, m.ProducerEpoch)
+		} else if batch.Transactional() {
+			d.line("  offsets %d to %d, in a transaction of producer %d epoch %d", batch.BaseOffset(), batch.BaseOffset()+batch.Span()-1, batch.ProducerID(), batch.ProducerEpoch())
+		}
+		if n := int64(batch.Count()); n < batch.Span() && !batch.Control() {
 			d.line("  offsets %d to %d, %d records are left", batch.BaseOffset(), batch.BaseOffset()+batch.Span()-1, n)
 		}
 		for r.Reset(batch, batch.BaseOffset()); r.Next(); {
@@ -318,9 +346,22 @@ func (d *dump) snapshot(b []byte) error {
 			if p.Clean > 0 {
 				compacted = fmt.Sprintf(", compacted up to offset %d", p.Clean)
 			}
+			if stable := p.LastStable(); stable < p.Next {
+				compacted += fmt.Sprintf(", open transactions from offset %d on", stable)
+			}
+			if n := len(p.Aborted); n > 0 {
+				compacted += fmt.Sprintf(", %d aborted transactions", n)
+			}
 			d.line("  partition %d: offsets %d to %d, %d records, %d bytes in %d ranges%s", i, p.Start, p.Next-1, p.Records, p.Bytes,
 				len(p.Ranges), compacted)
 		}
+	}
+	for _, t := range s.Transactions() {
+		open := "not open"
+		if t.Open() {
+			open = fmt.Sprintf("open since %s with %d partitions and %d offsets of groups", micros(t.Started), len(t.Parts), len(t.Offsets))
+		}
+		d.line("transactional ID %q, producer %d epoch %d: %s", t.ID, t.Producer, t.Epoch, open)
 	}
 	return nil
 }

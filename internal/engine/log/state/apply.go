@@ -321,6 +321,7 @@ func (s *State) applyTrim(r *Record) {
 		return
 	}
 	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
+	s.forgetAborted(p, min(r.Offset, p.Next))
 	s.tally.countPartition(p, -1)
 	defer func() { s.tally.countPartition(p, 1) }()
 	p.Start = max(p.Start, min(r.Offset, p.Next))
@@ -333,7 +334,6 @@ func (s *State) applyTrim(r *Record) {
 	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {
 		p.Ranges = slices.Clone(p.Ranges) // release the memory of dropped ranges
 	}
-	s.forgetAborted(p, p.Start)
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
 		p.Epochs = p.Epochs[1:]
 	}

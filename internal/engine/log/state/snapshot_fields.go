@@ -167,7 +167,7 @@ func decodePartition(b []byte) (*Partition, error) {
 	if err := protobuf.Decode(b, p, (*Partition).fields); err != nil {
 		return nil, err
 	}
-	if p.Next == 0 && len(p.Epochs) == 0 && p.Producers.n == 0 && p.LatestCommit == 0 && p.queue == nil {
+	if p.Next == 0 && len(p.Epochs) == 0 && p.Producers.n == 0 && p.LatestCommit == 0 && p.queue == nil && len(p.Aborted) == 0 && p.Transactional == 0 {
 		return unwritten, nil // as written by earlier versions
 	}
 	return p, nil

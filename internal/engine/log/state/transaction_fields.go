@@ -25,6 +25,15 @@ func (t *TransactionChange) fields(c *protobuf.Codec) {
 	}
 }
 
+// String names a kind for people.
+func (k TransactionKind) String() string {
+	names := [...]string{TransactionInit: "init", TransactionOffsets: "offsets", TransactionCommit: "commit", TransactionAbort: "abort", TransactionForget: "forget"}
+	if k == 0 || int(k) >= len(names) {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return names[k]
+}
+
 // fields lists a producer as two fields: its id + 1, and its epoch.
 func (p *ProducerEpoch) fields(c *protobuf.Codec, id, epoch protowire.Number) {
 	n, e := uint64(p.ID+1), uint32(uint16(p.Epoch))
@@ -104,7 +113,7 @@ func abortedRow(prev, a *AbortedTransaction, c *protobuf.Codec) {
 	}
 	protobuf.Delta(c, &a.Producer, prev.Producer)
 	protobuf.Delta(c, &a.Last, prev.Last)
-	if protobuf.Delta(c, &a.First, a.Last); c.Decoding() && (a.First < 0 || a.Last < a.First || a.Last <= prev.Last && prev.Last > 0) {
+	if protobuf.Delta(c, &a.First, a.Last); c.Decoding() && (a.First < 0 || a.Last < a.First || a.Last < prev.Last) {
 		c.Fail(fmt.Errorf("aborted transaction at offset %d: %w", a.First, errWire))
 	}
 }

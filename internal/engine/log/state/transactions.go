@@ -287,13 +287,16 @@ func (s *State) endPart(t *Transaction, part TransactionPart, marks []Transactio
 	if !abort {
 		return
 	}
-	last := max(part.First, p.Next-1)
+	last := p.Next - 1
 	if i := slices.IndexFunc(marks, func(m TransactionMark) bool { return m.PartitionID == part.PartitionID }); i >= 0 {
 		last = marks[i].Offset
 	}
-	if last >= p.Start {
+	if last = max(last, part.First); last >= p.Start {
 		p.Aborted = append(p.Aborted, AbortedTransaction{t.Producer, part.First, last})
 		s.tally.aborted++
+		if n := len(p.Aborted); n > 1 && p.Aborted[n-2].Last > last { // only in a forged log
+			p.Aborted = sorting.Sorted(slices.Values(p.Aborted), func(a, b AbortedTransaction) int { return cmp.Compare(a.Last, b.Last) })
+		}
 	}
 }
 
