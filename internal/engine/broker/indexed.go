@@ -70,7 +70,7 @@ func (b *Broker) appendIndexed(list []views.Partition, t *state.Topic) []views.P
 	before := b.opt.Now().Add(clockMargin - settings.DeleteRetentionTime).UnixMicro()
 	for i, p := range t.Partitions.All() {
 		list = append(list, views.Partition{
-			Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.Next, Clean: p.Clean, Swept: p.Swept,
+			Topic: t.ID, Partition: uint32(i), Start: p.Start, Next: p.LastStable(), Clean: p.Clean, Swept: p.Swept,
 			Sweepable: max(p.Swept, p.Sweepable(before)),
 		})
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Position returns the time of the newest committed slot, and the bounds of the topics' partitions
-// after that slot. known is false before the state is known.
+// after that slot, up to their last stable offsets. known is false before the state is known.
 func (b *Broker) Position(topics ...record.ID) (p views.Position, known bool) {
 	p.Topics = make([][]views.Span, len(topics))
 	b.log.Read(func(s *state.State) {
@@ -24,11 +24,22 @@ func (b *Broker) Position(topics ...record.ID) (p views.Position, known bool) {
 			}
 			p.Topics[i] = make([]views.Span, t.Partitions.Len())
 			for j, q := range t.Partitions.All() {
-				p.Topics[i][j] = views.Span{Start: q.Start, Next: q.Next}
+				p.Topics[i][j] = views.Span{Start: q.Start, Next: q.LastStable(), Open: openSince(s, q)}
 			}
 		}
 	})
 	return p, known
+}
+
+// openSince returns when the oldest of the transactions began that are open in a partition (µs); 0: none is. It may
+// have begun in another partition, before its first batch in this one.
+func openSince(s *state.State, p *state.Partition) (at int64) {
+	for i := range p.Open {
+		if t := s.TransactionOf(p.Open[i].Producer); t != nil && (at == 0 || t.Started < at) {
+			at = t.Started
+		}
+	}
+	return at
 }
 
 // TopicRef identifies a topic, with its settings.

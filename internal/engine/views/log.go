@@ -16,18 +16,23 @@ type Log interface {
 	// that is unknown.
 	Origin(topic record.ID, partition uint32, offset int64) record.ID
 	// Read returns whole committed batches: first the one that holds offset, then later ones up to
-	// about bytesMax. It returns none if offset is not committed yet, or if a recovery has skipped
-	// the offsets from there to the end.
+	// about bytesMax, without markers and aborted batches. It returns none if offset is not committed
+	// yet or not below the last stable offset, or if a recovery has skipped the offsets from there to the
+	// end.
 	Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (Batches, error)
 	// Changed has an element whenever the committed state may have changed since it was last
 	// received from (capacity 1). Waiting on it makes no request to the store.
 	Changed() <-chan struct{}
 }
 
-// Batches are whole batches of one partition in offset order.
+// Batches are whole batches of one partition in offset order. Those of aborted transactions, and markers, are left
+// out: a batch may begin beyond the end of the one before.
 type Batches struct {
 	// From is the offset of the read. If a recovery has skipped the offsets there, it is their end.
-	From  int64
+	From int64
+	// End, if not 0, is the end of the last batch, or of what is left out behind it: the offset of the
+	// next read.
+	End   int64
 	Parts [][]byte // each holds whole batches; read-only, valid until Release
 	Free  func()   // returns the memory; nil if there is none to return
 }
@@ -54,8 +59,14 @@ func (b *Batches) All() iter.Seq2[record.Batch, error] {
 	}
 }
 
-// Span says that offsets [Start, Next) of a partition are committed and not trimmed.
-type Span struct{ Start, Next int64 }
+// Span says that offsets [Start, Next) of a partition are committed and not trimmed, and that no transaction with
+// batches in them is open.
+type Span struct {
+	Start, Next int64
+	// Open, if not 0, is a time (µs) up to which Next was the end of the partition: an open transaction
+	// hides what came later.
+	Open int64
+}
 
 // Position is the ends of partitions and the log time at one moment.
 type Position struct {
@@ -67,13 +78,25 @@ type Position struct {
 	Topics [][]Span
 }
 
-// Complete is the last instant (ms) before which all events are known. It lies one millisecond
+// Complete is the last instant (ms) before which all events are committed. It lies one millisecond
 // before the newest slot's, because a later slot may share that millisecond.
 func (p *Position) Complete() int64 {
 	return p.Time/1000 - 1
 }
 
-// Partition is a partition of a topic with a key index, as committed: it has offsets [Start, Next).
+// CompleteIn is the last instant (ms) before which all events of topic i are known: open transactions hold it back.
+func (p *Position) CompleteIn(i int) int64 {
+	at := p.Time
+	for _, s := range p.Topics[i] {
+		if s.Open != 0 {
+			at = min(at, s.Open)
+		}
+	}
+	return at/1000 - 1
+}
+
+// Partition is a partition of a topic with a key index, as committed: it has offsets [Start, Next), below the last
+// stable offset.
 type Partition struct {
 	Topic       record.ID
 	Partition   uint32

@@ -67,41 +67,55 @@ func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, 
 }
 
 // batchesOf returns the batches of a read of one partition: those in memory without a copy, or the
-// first section of a file, in a buffer. The next read returns the rest.
+// first sections of a file, in a buffer. The next read returns the rest.
 func (l *followed) batchesOf(f *broker.Fetched) (b views.Batches, err error) {
 	p := &f.Parts[0]
 	if p.Err != nil {
 		return b, p.Err
 	}
 	b.Free = f.Release
+	var sections []broker.Chunk
+	var size int64
 	for i := range p.Chunks {
 		c := &p.Chunks[i]
-		if c.Section == nil {
-			b.Parts = append(b.Parts, c.Parts...)
-			continue
+		switch {
+		case c.Section != nil && len(b.Parts) == 0:
+			sections, size = append(sections, *c), size+c.Size
+		case c.Section != nil || len(c.Parts) > 0 && size > 0:
+			return l.buffered(f, b, sections, size)
 		}
-		if i > 0 {
-			break
-		}
-		buf := l.buf.Swap(nil)
-		if buf == nil || int64(cap(*buf)) < c.Size {
-			fresh := make([]byte, c.Size)
-			buf = &fresh
-		}
-		data := (*buf)[:c.Size]
-		if _, err := io.ReadFull(c.Section, data); err != nil {
+		b.Parts, b.End = append(b.Parts, c.Parts...), c.End
+	}
+	return l.buffered(f, b, sections, size)
+}
+
+// buffered adds sections of a file to the batches of a read, in the buffer.
+func (l *followed) buffered(f *broker.Fetched, b views.Batches, sections []broker.Chunk, size int64) (views.Batches, error) {
+	if size == 0 {
+		return b, nil
+	}
+	buf := l.buf.Swap(nil)
+	if buf == nil || int64(cap(*buf)) < size {
+		fresh := make([]byte, size)
+		buf = &fresh
+	}
+	data, at := (*buf)[:size], int64(0)
+	for i := range sections {
+		c := &sections[i]
+		if _, err := io.ReadFull(c.Section, data[at:at+c.Size]); err != nil {
 			class := state.ErrStoreUnavailable
 			if errors.Is(err, objstore.ErrDamaged) {
 				class = state.ErrCorrupt
 			}
 			return views.Batches{}, fmt.Errorf("%w: read: %w", class, err)
 		}
-		return views.Batches{Parts: [][]byte{data}, Free: func() {
-			f.Release()
-			if cap(*buf) <= bufferMax {
-				l.buf.Store(buf)
-			}
-		}}, nil
+		at += c.Size
+	}
+	b.Parts, b.Free = [][]byte{data}, func() {
+		f.Release()
+		if cap(*buf) <= bufferMax {
+			l.buf.Store(buf)
+		}
 	}
 	return b, nil
 }

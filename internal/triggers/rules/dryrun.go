@@ -123,7 +123,7 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition, o DryRunOptions)
 	}
 	x := &dry{
 		log: e.opt.Log, o: o, pacer: pacer{began: time.Now()},
-		out: &DryRun{Complete: min(p.Complete(), o.Until-1), Warnings: rule.Warnings(&d)},
+		out: &DryRun{Complete: min(p.CompleteIn(0), o.Until-1), Warnings: rule.Warnings(&d)},
 	}
 	o.Poll = func() error { return x.poll(ctx) }
 	x.Trial = rule.NewTrial(r, o.TrialOptions)
@@ -276,6 +276,7 @@ func (x *dry) batches(ctx context.Context, b *views.Batches, p *dryPart) error {
 			return r.Err()
 		}
 	}
+	p.next = max(p.next, min(b.End, p.Next)) // what is left out behind the last batch
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 		for _, l := range lives {
 			l.spent = 0
 		}
-		at := w.pos.Complete() // bounded by unread records
+		at := w.pos.CompleteIn(i) // bounded by unread records
 		for j := range spans {
 			part := w.rotated(j, len(spans))
 			key, span := store.CursorKey{Topic: id, Partition: uint32(part)}, spans[part]

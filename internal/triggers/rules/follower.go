@@ -213,17 +213,20 @@ func (w *worker) readAt(ctx context.Context, key store.CursorKey, span views.Spa
 	}
 	p = &piece{Batches: b, key: key, cursor: w.cursors[key], to: span.Next}
 	p.cursor.Next = min(max(from, b.From), p.to)
-	s := w.blocked[key]
+	s, whole := w.blocked[key], true
 	for one, err := range b.All() {
 		if err != nil && p.cursor.Next == from { // else the batches before it come first
 			p.Release()
 			return nil, &unreadable{key: key, offset: from, batch: true, err: err}
 		}
 		if err != nil || s != nil && s.readTo > 0 && one.BaseOffset() >= s.readTo && p.cursor.Next > from {
-			p.to = p.cursor.Next
+			p.to, whole = p.cursor.Next, false
 			break
 		}
 		p.cursor.Next = min(max(p.cursor.Next, one.BaseOffset()+one.Span()), p.to)
+	}
+	if whole { // what is left out behind the last batch
+		p.cursor.Next = min(max(p.cursor.Next, b.End), p.to)
 	}
 	if p.cursor.Next == from { // no batch after all
 		p.Release()
@@ -286,7 +289,8 @@ type Log interface {
 	Stamp(ctx context.Context, name string) error
 	// Position returns a committed position of one moment: the append time of the newest committed
 	// slot, and the offsets at that time. Everything that is committed later has a later append
-	// time. known is false if the state is unknown.
+	// time, and what an open transaction hides one that is not before views.Span.Open. known is false
+	// if the state is unknown.
 	Position(topics ...record.ID) (p views.Position, known bool)
 	// Append appends records to a partition atomically, and waits until they are committed. It
 	// returns the offset of the first. After an error they may appear once, later, or never; on a

@@ -132,7 +132,7 @@ func (e *Engine) History(ctx context.Context, trigger, entity string) (*History,
 		return nil, ErrUnavailable
 	}
 	if t.Late || t.Backfilling {
-		x.Complete = at.Complete()
+		x.Complete = at.CompleteIn(0)
 	}
 	entries, err := x.find(ctx, at.Topics[0])
 	if err != nil {

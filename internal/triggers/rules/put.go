@@ -125,7 +125,7 @@ func (e *Engine) setBorder(d *rule.Definition, topic record.ID) (history []int64
 	if !known || len(p.Topics[0]) == 0 {
 		return nil, ErrUnavailable
 	}
-	d.From, d.At = nil, p.Complete()
+	d.From, d.At = nil, p.CompleteIn(0)
 	for _, span := range p.Topics[0] {
 		d.From, history = append(d.From, span.Next), append(history, span.Start)
 	}

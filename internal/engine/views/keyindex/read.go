@@ -5,7 +5,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sort"
 	"sync"
@@ -129,13 +128,14 @@ func (w *follower) readPartition(ctx context.Context, p *views.Partition, from i
 		if end <= next {
 			continue
 		}
-		if one.BaseOffset() > next {
-			return next, fmt.Errorf("batch at offset %d, want %d", one.BaseOffset(), next)
-		}
 		if err := w.readBatch(ctx, p, &r, one, next); err != nil {
 			return next, err
 		}
 		next = end
+		w.reached(p, next)
+	}
+	if b.End > next { // the rest is left out
+		next = b.End
 		w.reached(p, next)
 	}
 	if next == from {

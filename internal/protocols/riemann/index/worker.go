@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/views"
@@ -98,10 +99,15 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	switch {
 	case more:
 		return 0, nil
-	case epoch == 0 || w.uncertain == epoch:
+	case epoch == 0 || w.uncertain == epoch, hidden(pos.Topics[0]):
 		return views.Idle, nil
 	}
 	return w.expire(ctx, &pos, epoch)
+}
+
+// hidden reports whether an open transaction hides events: they may replace an event before its deadline.
+func hidden(spans []views.Span) bool {
+	return slices.ContainsFunc(spans, func(s views.Span) bool { return s.Open != 0 })
 }
 
 // published publishes how much of a position the file has, and its sizes.
@@ -164,6 +170,7 @@ func (w *worker) piece(ctx context.Context, part uint32, span views.Span) error 
 	}
 	defer b.Release()
 	p := &piece{part: part, next: min(max(span.Start, b.From), span.Next), changes: map[string]*change{}}
+	whole := true
 	for batch, err := range b.All() {
 		if err == nil {
 			err = w.batch(ctx, p, batch, span)
@@ -171,9 +178,12 @@ func (w *worker) piece(ctx context.Context, part uint32, span views.Span) error 
 		if err != nil {
 			return fmt.Errorf("read offset %d of partition %d: %w", p.next, part, err)
 		}
-		if p.size > w.opt.ReadBytes {
+		if whole = p.size <= w.opt.ReadBytes; !whole {
 			break
 		}
+	}
+	if whole { // what is left out behind the last batch
+		p.next = min(max(p.next, b.End), span.Next)
 	}
 	if p.next == w.f.cursors[part].next {
 		return nil // no batch after all
