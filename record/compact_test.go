@@ -172,7 +172,7 @@ func TestCompactorAndMarkers(t *testing.T) {
 	empty, out := must.Get2(Split(out))(t)
 	must.Equal(t, empty.Count(), 0)
 	must.Equalf(t, empty.Attributes(), int16(0), "attributes of a batch without records")
-	kept, out := must.Get2(Split(out))(t)
+	kept, _ := must.Get2(Split(out))(t)
 	if !bytes.Equal(kept, abort) {
 		t.Errorf("the marker that stays has changed: %x, was %x", kept, abort)
 	}

@@ -170,6 +170,7 @@ func (c *compaction) rewrite(runs []compact.Run, parts [][]byte) {
 	out := make([][]compact.Filtered, len(runs))
 	batches := make([][][]byte, len(runs))
 	for i := range runs {
+		compactor.Drop = func(b record.Batch) bool { return c.pass.Drops(&runs[i], b) }
 		for j := range runs[i].Ranges {
 			b, sum, err := compactor.Append(nil, parts[0], func(e *record.CompactEntry) bool { return c.pass.Keep(&runs[i], j, e) })
 			if err != nil {

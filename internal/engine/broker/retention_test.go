@@ -34,6 +34,8 @@ func TestKeepFrom(t *testing.T) {
 	inside.Start = 13
 	inside.Ranges, inside.Bytes = all.Ranges[1:], 300
 	empty := state.Partition{Start: 40, Next: 40}
+	open := all
+	open.Open = []state.OpenTransaction{{Producer: 1, First: 35}, {Producer: 2, First: 20}}
 	for _, c := range []struct {
 		name     string
 		p        state.Partition
@@ -60,6 +62,7 @@ func TestKeepFrom(t *testing.T) {
 		{"a start within a range stays", inside, "retention-time=3h", 13},
 		{"a start within an overdue range", inside, "retention-time=150m", 20},
 		{"a compacted topic keeps everything", all, "cleanup-policy=compact retention-time=1s retention-bytes=1", 0},
+		{"all below the last stable offset", open, "retention-bytes=0 retention-time=1s", 20},
 		{"unless it deletes too", all, "cleanup-policy=compact,delete retention-time=1s", 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {

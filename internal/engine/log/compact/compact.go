@@ -280,6 +280,13 @@ func (f *filtering) oneRange(run *Run, j int) (left Filtered, err error) {
 		}
 		return stays
 	}
+	f.compactor.Drop = func(b record.Batch) bool {
+		if !f.pass.Drops(run, b) {
+			return false
+		}
+		dropped += b.Count()
+		return true
+	}
 	begin := f.size
 	for len(src) > 0 {
 		n := wholeBatches(src)

@@ -27,6 +27,8 @@ import (
 //	    is stored and installed like any other (rule R8).
 //	 3. Propose the records of Done, which state how far the partitions are compacted.
 //
+// Records of aborted transactions take no part: they are dropped, and never the newest (transactions.go).
+//
 // So a pass of one round reads each byte at most twice. An interrupted pass loses nothing: the next
 // pass starts where the last complete one ended. Only ranges in packs take part, so the newest part
 // of the log is unchanged. Records without a key stay. Close it after the last step.
@@ -62,12 +64,13 @@ type compacting struct {
 	topic      record.ID
 	partition  uint32
 	ranges     []state.Range
-	first      uint64 // number of the first range within the Compaction
-	dropping   []bool // the ranges that lose records
-	clean, to  int64  // compacted up to clean before the pass, and up to to after it
-	end        int64  // of ranges; below clean if younger or unreadable ranges follow
-	sweep      int64  // tombstones below it are removed
-	tombstones int64  // remaining ones from clean on
+	first      uint64                               // number of the first range within the Compaction
+	dropping   []bool                               // the ranges that lose records
+	clean, to  int64                                // compacted up to clean before the pass, and up to to after it
+	end        int64                                // of ranges; below clean if younger or unreadable ranges follow
+	sweep      int64                                // tombstones below it are removed
+	tombstones int64                                // remaining ones from clean on
+	aborted    map[int64][]state.AbortedTransaction // by producer, as the state knew them before the pass
 	// where the ranges lie after the pass; a range that is part of the one before it has none
 	locations []state.Source
 }
@@ -96,6 +99,7 @@ func ChooseCompaction(s *state.State, c Policy, now int64) *Compaction {
 				continue
 			}
 			size += n
+			k.aborted = abortedBy(part.Aborted)
 			p.parts = append(p.parts, k)
 		}
 	}
@@ -168,8 +172,12 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Policy, now i
 	k.clean = max(p.Clean, p.Start)
 	cleanBytes, dirtyBytes := int64(0), int64(0)
 	k.end = p.Start
+	stable := p.LastStable()
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
+		if r.End() > stable {
+			break
+		}
 		if r.Lost() {
 			k.end = r.End()
 			continue
@@ -250,6 +258,23 @@ func (c *Compaction) portions(wanted func(k *compacting, i int) bool) [][]Run {
 
 // Scan takes the keys of batches of range j of a run from Scans, which it must get in order.
 func (c *Compaction) Scan(run *Run, j int, batches []byte, r *record.Reader) error {
+	for len(batches) > 0 {
+		b, rest, err := record.Split(batches)
+		if err != nil {
+			b, rest = batches, nil // r returns the error
+		}
+		if err == nil && c.Drops(run, b) {
+			run.part.dropping[run.first-run.part.first+uint64(j)] = true
+		} else if err := c.scan(run, j, b, r); err != nil || c.full {
+			return err
+		}
+		batches = rest
+	}
+	return nil
+}
+
+// scan is Scan of batches that keep what their keys decide.
+func (c *Compaction) scan(run *Run, j int, batches []byte, r *record.Reader) error {
 	k := run.part
 	for r.Reset(batches, math.MinInt64); r.Next(); {
 		rec := r.Record()
@@ -411,6 +436,18 @@ func (c *Compaction) Installed(l *Layout) {
 // of tombstones begins when the records that they hide are gone. There is none after a Partial pass.
 // It omits partitions whose ranges in the committed state s are not where this pass put them. An error
 // is one of the temporary file, and says that not all records were dropped.
+//
+// With its record the state forgets the aborted transactions that end below k.to. That is right, because
+// they have no records left:
+//   - The pass knew all of them. Another one was still open when the pass was planned, or began later. So
+//     its last offset is not below the last stable offset of that time: neither below its first offset, nor
+//     below the start offset, or the state would not have it. k.to is not above that stable offset, because
+//     the pass ends there, and earlier passes ended at lower ones.
+//   - The pass read all ranges from the start offset to k.end, and rewrote each that had such a record,
+//     also if no key decided about it (dropping). Partial says that it did not. inPlace says that what it
+//     wrote is what readers get. Only trims can change that until the record is in the log, because the
+//     record is rejected in another epoch, and this merger is the only one of its epoch.
+//   - Those that end between k.end and k.clean were forgotten by an earlier pass.
 func (c *Compaction) Done(s *state.State, now int64) ([]state.Record, error) {
 	if c.more {
 		return nil, c.stray()

@@ -157,16 +157,20 @@ func (s *State) usedEpochs() map[uint32]bool {
 // KeepFrom returns the first offset of a partition that its topic's settings keep. A whole range is
 // trimmed if it was appended longer than retention-time ago, or if retention-bytes or more follow
 // it. So at least retention-bytes stay, and an overdue record stays until all of its range is
-// overdue. A topic that is only compacted keeps everything, as in Kafka.
+// overdue. What an open transaction holds back from readers of committed records stays, because they have not been
+// able to read it. A topic that is only compacted keeps everything, as in Kafka.
 func (p *Partition) KeepFrom(s *Settings, now time.Time) int64 {
 	start := p.Start
 	if !strings.Contains(s.CleanupPolicy, "delete") {
 		return start
 	}
 	before := now.Add(-s.RetentionTime).UnixMicro()
-	left := p.Bytes
+	left, stable := p.Bytes, p.LastStable()
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
+		if r.End() > stable {
+			break
+		}
 		left -= int64(r.Len)
 		old := s.RetentionTime != Unlimited && r.AppendTime < before
 		many := s.RetentionBytes != Unlimited && left >= s.RetentionBytes
