@@ -11,15 +11,19 @@ type Code string
 // that the records may appear once, or never. CorruptData and Internal on a produce also leave the
 // outcome open.
 const (
-	UnknownTopic        Code = "unknown_topic"
-	UnknownPartition    Code = "unknown_partition"
-	TopicExists         Code = "topic_exists"
-	TopicInUse          Code = "topic_in_use" // triggers, or a queue for its dead letters, use the topic
-	OffsetMismatch      Code = "offset_mismatch"
-	SequenceGap         Code = "sequence_gap"
-	ProducerFenced      Code = "producer_fenced"
-	UnknownGroup        Code = "unknown_group"
-	GroupActive         Code = "group_active" // the group has members, which commit its offsets
+	UnknownTopic     Code = "unknown_topic"
+	UnknownPartition Code = "unknown_partition"
+	TopicExists      Code = "topic_exists"
+	TopicInUse       Code = "topic_in_use" // triggers, or a queue for its dead letters, use the topic
+	OffsetMismatch   Code = "offset_mismatch"
+	SequenceGap      Code = "sequence_gap"
+	ProducerFenced   Code = "producer_fenced"
+	UnknownGroup     Code = "unknown_group"
+	GroupActive      Code = "group_active" // the group has members, which commit its offsets
+	// No transactional ID has this name.
+	UnknownTransaction Code = "unknown_transaction"
+	// No transaction is open, or the producer's records must be part of one.
+	TransactionState    Code = "transaction_state"
 	KeyNotFound         Code = "key_not_found"
 	KeyIndexOff         Code = "key_index_off"
 	KeyIndexBehind      Code = "key_index_behind"
@@ -113,6 +117,8 @@ var kinds = map[Code]struct {
 	ProducerFenced:          {http.StatusConflict, "A newer epoch of the producer has appended"},
 	UnknownGroup:            {http.StatusNotFound, "Unknown consumer group"},
 	GroupActive:             {http.StatusConflict, "The consumer group has members"},
+	UnknownTransaction:      {http.StatusNotFound, "Unknown transactional ID"},
+	TransactionState:        {http.StatusConflict, "The transaction is in another state"},
 	KeyNotFound:             {http.StatusNotFound, "The key has no value"},
 	KeyIndexOff:             {http.StatusConflict, "The topic has no key index"},
 	KeyIndexBehind:          {http.StatusServiceUnavailable, "The key index is behind the requested offset"},

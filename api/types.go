@@ -244,6 +244,8 @@ type Status struct {
 	Topics    int             `json:"topics"`
 	Lag       LagStatus       `json:"lag"`
 	Letters   *Letters        `json:"letters,omitempty"` // Of the dead-letter queue with the most messages.
+	// The open transactions of Kafka clients; absent without one.
+	Transactions *TransactionsStatus `json:"transactions,omitempty"`
 	// The compaction that runs; absent without one.
 	Compaction *CompactionStatus `json:"compaction,omitempty"`
 	// The listener for Kafka clients; absent without one.
@@ -364,6 +366,15 @@ type LagStatus struct {
 type Letters struct {
 	Queue    string `json:"queue"`
 	Messages int64  `json:"messages"`
+}
+
+// TransactionsStatus are the open transactions. Committed reads of their partitions wait for them.
+type TransactionsStatus struct {
+	Open int `json:"open"`
+	// The oldest, of those that the client may describe.
+	OldestID      string  `json:"oldest_id,omitempty"`
+	OldestSeconds float64 `json:"oldest_seconds,omitempty"`    // Its age.
+	Partitions    int     `json:"oldest_partitions,omitempty"` // Number of its partitions.
 }
 
 // GroupLag is the lag of a group in a topic.

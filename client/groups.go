@@ -108,6 +108,22 @@ func (c *Client) DeleteOffset(ctx context.Context, group, topic string, partitio
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/offsets", query: q, write: true}, nil)
 }
 
+// Transactions describes all transactional IDs of Kafka clients, sorted by ID.
+func (c *Client) Transactions(ctx context.Context) ([]Transaction, error) {
+	return listed(ctx, c, "/transactions", nil, func(p *api.Transactions) ([]Transaction, *string) { return p.Transactions, p.Next })
+}
+
+// Transaction describes a transactional ID. Error: ErrUnknownTransaction.
+func (c *Client) Transaction(ctx context.Context, id string) (Transaction, error) {
+	return get[Transaction](ctx, c, "/transactions", url.Values{"transactional-id": {id}})
+}
+
+// AbortTransaction aborts the open transaction of a transactional ID, fences its producer, and returns the ID after
+// that. Errors: ErrUnknownTransaction; ErrTransactionState if no transaction is open.
+func (c *Client) AbortTransaction(ctx context.Context, id string) (Transaction, error) {
+	return post[Transaction](ctx, c, "/transactions/abort", url.Values{"transactional-id": {id}}, false)
+}
+
 // Trim permanently deletes the records of a partition below an offset, and returns the partition
 // after that. An offset at or below the start changes nothing. Error: ErrBeyondEnd for an offset
 // beyond the end.

@@ -160,6 +160,8 @@ func isForeign(v any) bool {
 		return v.Name == ""
 	case *api.Schedule:
 		return v.Name == ""
+	case *api.Transaction:
+		return v.ID == ""
 	case *api.Trigger:
 		return v.ID == ""
 	case *api.TriggerStored:

@@ -128,6 +128,10 @@ type (
 	Scopes = api.Scopes
 	// Rule allows or denies a principal an operation.
 	Rule = api.Rule
+	// Transaction is a transactional ID of Kafka clients, with its open transaction.
+	Transaction = api.Transaction
+	// TransactionPartition is a partition with records of an open transaction.
+	TransactionPartition = api.TransactionPartition
 	// Quota limits a principal.
 	Quota = api.Quota
 	// Token is a token without its secret.

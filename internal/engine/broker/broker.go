@@ -96,8 +96,8 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		held, _ := b.StateMemory()
 		return float64(held.Sum())
 	})
-	o.Metrics.GetOrCreateGauge(`seb_broker_transactions_open`, func() float64 { n, _ := b.openTransactions(); return float64(n) })
-	o.Metrics.GetOrCreateGauge(`seb_broker_transaction_open_seconds`, func() float64 { _, age := b.openTransactions(); return age.Seconds() })
+	o.Metrics.GetOrCreateGauge(`seb_broker_transactions_open`, func() float64 { n, _ := b.OpenTransactions(nil); return float64(n) })
+	o.Metrics.GetOrCreateGauge(`seb_broker_transaction_open_seconds`, func() float64 { _, t := b.OpenTransactions(nil); return t.Age.Seconds() })
 	if b.opt.Now == nil {
 		b.opt.Now = log.Now
 	}

@@ -232,8 +232,9 @@ type TransactionInfo struct {
 	ID       string
 	Producer state.ProducerEpoch
 	Timeout  time.Duration
-	Changed  time.Time // of the newest init or end
-	Started  time.Time // of the open transaction; zero: none is open
+	Changed  time.Time     // of the newest init or end
+	Started  time.Time     // of the open transaction; zero: none is open
+	Age      time.Duration // of the open transaction
 	Ended    state.Ending
 	Parts    []TransactionPart
 	Offsets  int // staged
@@ -244,26 +245,50 @@ type TransactionPart struct {
 	Topic     string
 	Partition int32
 	First     int64 // offset of the first of them
+	Stable    int64 // the last stable offset
 }
 
-// openTransactions is the number of open transactions, and the age of the oldest.
-func (b *Broker) openTransactions() (n int, oldest time.Duration) {
+// OpenTransactions returns the number of open transactions, and the oldest of those that are visible; nil: all are.
+// Its ID is "" if there is none.
+func (b *Broker) OpenTransactions(visible func(id string) bool) (n int, oldest TransactionInfo) {
 	b.log.Read(func(s *state.State) {
+		var first *state.Transaction
 		for _, t := range s.Transactions() {
-			if t.Open() {
-				n++
-				oldest = max(oldest, b.opt.Now().Sub(time.UnixMicro(t.Started)))
+			if !t.Open() {
+				continue
 			}
+			if n++; (first == nil || t.Started < first.Started) && (visible == nil || visible(t.ID)) {
+				first = t
+			}
+		}
+		if first != nil {
+			oldest = b.describeTransaction(s, first)
 		}
 	})
 	return n, oldest
+}
+
+// TransactionRef is a transactional ID, and the number of partitions of its open transaction.
+type TransactionRef struct {
+	ID    string
+	Parts int
+}
+
+// TransactionRefs lists all transactional IDs, at most 1,000.
+func (b *Broker) TransactionRefs() (refs []TransactionRef) {
+	b.log.Read(func(s *state.State) {
+		for _, t := range s.Transactions() {
+			refs = append(refs, TransactionRef{t.ID, len(t.Parts)})
+		}
+	})
+	return refs
 }
 
 // Transactions describes all transactional IDs, by ID.
 func (b *Broker) Transactions() (list []TransactionInfo) {
 	b.log.Read(func(s *state.State) {
 		for _, t := range s.Transactions() {
-			list = append(list, describeTransaction(s, t))
+			list = append(list, b.describeTransaction(s, t))
 		}
 	})
 	return list
@@ -273,22 +298,26 @@ func (b *Broker) Transactions() (list []TransactionInfo) {
 func (b *Broker) Transaction(id string) (info TransactionInfo, known bool) {
 	b.log.Read(func(s *state.State) {
 		if t := s.Transaction(id); t != nil {
-			info, known = describeTransaction(s, t), true
+			info, known = b.describeTransaction(s, t), true
 		}
 	})
 	return info, known
 }
 
-func describeTransaction(s *state.State, t *state.Transaction) TransactionInfo {
+func (b *Broker) describeTransaction(s *state.State, t *state.Transaction) TransactionInfo {
 	i := TransactionInfo{
 		ID: t.ID, Producer: t.Now(), Timeout: time.Duration(t.Timeout) * time.Millisecond, Changed: time.UnixMicro(t.Changed),
 		Ended: t.Ended, Offsets: len(t.Offsets),
 	}
 	if t.Open() {
 		i.Started = time.UnixMicro(t.Started)
+		i.Age = max(0, b.opt.Now().Sub(i.Started))
 	}
 	for _, p := range t.Parts {
-		i.Parts = append(i.Parts, TransactionPart{Topic: s.Topic(p.Topic).Name, Partition: int32(p.Partition), First: p.First})
+		topic := s.Topic(p.Topic)
+		i.Parts = append(i.Parts, TransactionPart{
+			Topic: topic.Name, Partition: int32(p.Partition), First: p.First, Stable: topic.Partitions.At(int(p.Partition)).LastStable(),
+		})
 	}
 	return i
 }

@@ -320,12 +320,14 @@ func PresetRules(preset string, own OwnTopics) ([]access.Rule, error) {
 			allow(access.Topic, topic, access.Read, access.DescribeConfigs)
 		}
 		allow(access.Group, access.Any, access.Describe)
+		allow(access.TransactionalID, access.Any, access.Describe)
 		allow(access.Trigger, access.Any, access.Read)
 	case Operator:
 		allow(access.Topic, access.Any, access.All)
 		allow(access.Topic, own.Events, access.All)
 		allow(access.Topic, own.Firings, access.Read, access.DescribeConfigs)
 		allow(access.Group, access.Any, access.All)
+		allow(access.TransactionalID, access.Any, access.All)
 		allow(access.Trigger, access.Any, access.All)
 	default:
 		return nil, invalid("preset", "%.40q: want %s or %s", preset, Viewer, Operator)

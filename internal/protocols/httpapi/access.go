@@ -118,6 +118,8 @@ func (n *need) nameIn(r *http.Request, q *httpconn.Params, events string) (name 
 	switch n.resource {
 	case access.Group:
 		return q.Group(), true
+	case access.TransactionalID:
+		return q.TransactionalID(), true
 	case access.Trigger:
 		name, _ = q.Text(n.name)
 		if err := rule.CheckID(name); err != nil {

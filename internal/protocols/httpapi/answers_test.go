@@ -16,7 +16,7 @@ func TestReadersLeaveMemoryForSmallAnswers(t *testing.T) {
 	defer held.Release()
 	for _, path := range []string{
 		"/stats", "/stats?window=24h", "/latency", "/cost", "/status", "/metrics", "/topics", "/topic?topic-name=t", "/topic/offsets?topic-name=t&time=earliest",
-		"/groups", "/groups?group=g", "/offsets?group=g", "/tokens", "/tokens/someone", "/acls", "/quotas", "/cluster", "/time", "/triggers",
+		"/groups", "/groups?group=g", "/offsets?group=g", "/tokens", "/tokens/someone", "/acls", "/quotas", "/transactions", "/transactions?transactional-id=payments0", "/cluster", "/time", "/triggers",
 	} {
 		if a := s.get(path); a.status != 200 {
 			t.Errorf("%s without memory for readers: %s", path, a)

@@ -35,6 +35,7 @@ var takes = map[routeKey]arguments{
 	{http.MethodPut, "/offsets"}:                 {true, []string{httpconn.ParamGroup, httpconn.ParamTopic, httpconn.ParamPartition}},
 	{http.MethodDelete, "/offsets"}:              {false, []string{httpconn.ParamGroup, httpconn.ParamTopic, httpconn.ParamPartition}},
 	{http.MethodDelete, "/groups"}:               {false, []string{httpconn.ParamGroup}},
+	{http.MethodPost, "/transactions/abort"}:     {false, []string{httpconn.ParamTransactional}},
 	{http.MethodPost, "/event"}:                  {true, []string{httpconn.ParamTopic, httpconn.ParamTimeout}},
 	{http.MethodPost, "/drip/parse"}:             {true, nil},
 	{http.MethodPost, "/drip/stories"}:           {true, nil},

@@ -64,6 +64,10 @@ var faults = []struct {
 	{state.ErrUnknownGroup, api.UnknownGroup, true},
 	{broker.ErrGroupActive, api.GroupActive, true},
 	{state.ErrFull, api.OverBudget, true},
+	{state.ErrUnknownTransaction, api.UnknownTransaction, true},
+	{state.ErrTransactionFenced, api.ProducerFenced, true},
+	{state.ErrTransactionEnded, api.TransactionState, true},
+	{state.ErrTransactionState, api.TransactionState, true},
 	{broker.ErrBelowStart, api.OffsetBelowStart, true},
 	{state.ErrFenced, api.Fenced, true},
 	{state.ErrNotLeader, api.NotLeader, true},
@@ -77,6 +81,8 @@ var faults = []struct {
 	{state.ErrRangesFull, api.OverBudget, true}, // before the error that it wraps
 	{state.ErrStateFull, api.StateFull, true},
 	{state.ErrProducersFull, api.ProducersFull, true}, // before ErrOverBudget, which it is
+	{state.ErrTransactionsFull, api.OverBudget, true},
+	{state.ErrAbortedFull, api.OverBudget, true},
 	{state.ErrOverBudget, api.OverBudget, false},
 	{budget.ErrOver, api.OverBudget, false},
 	{state.ErrCorrupt, api.CorruptData, false},

@@ -326,7 +326,7 @@ func unknownName(err error) bool {
 		return false
 	}
 	switch problemOf(err).Code {
-	case api.UnknownTopic, api.UnknownPartition, api.UnknownGroup:
+	case api.UnknownTopic, api.UnknownPartition, api.UnknownGroup, api.UnknownTransaction:
 		return true
 	}
 	return false

@@ -53,6 +53,7 @@ func (s *server) fill() {
 		}
 		s.must(200, s.send("PUT", "/offsets?group="+name, `{"offsets":[{"topic":"`+name+`","partition":0,"offset":0},{"topic":"xa.y","partition":0,"offset":5}]}`), nil)
 		s.must(201, s.send("POST", "/tokens", `{"id":"`+name+`","rules":[{"resource":"topic","pattern":"`+name+`","operation":"read"},{"resource":"group","pattern":"*","operation":"read"}]}`), nil)
+		s.transactor(name)
 		s.must(200, s.send("PUT", "/quotas/"+name, `{"requests":100}`), nil)
 	}
 }
@@ -68,7 +69,7 @@ func TestListsInPages(t *testing.T) {
 	}{
 		"/topics?": {"name", 5}, "/groups?": {"group", 5}, "/groups?members=true&": {"group", 5}, "/groups?order=lag&": {"group", 5},
 		"/groups?topic-name=xa.y&": {"group", 5}, "/groups?order=lag&topic-name=xa.y&": {"group", 5},
-		"/tokens?": {"id", 5}, "/acls?": {"", 10}, "/acls?resource=topic&": {"", 5}, "/quotas?": {"principal", 5},
+		"/tokens?": {"id", 5}, "/acls?": {"", 10}, "/acls?resource=topic&": {"", 5}, "/quotas?": {"principal", 5}, "/transactions?": {"transactional_id", 5},
 	} {
 		t.Run(path, func(t *testing.T) {
 			whole := s.list(path, c.name)

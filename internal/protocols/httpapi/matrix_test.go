@@ -82,14 +82,16 @@ var validRequests = map[string]validRequest{
 	"GET /console/session": {status: 200},
 	"POST /console/logout": {status: 204},
 
-	"GET /settings":   {status: 200},
-	"GET /offsets":    {path: "?group=g", status: 200, asked: []string{"t"}},
-	"PUT /offsets":    {path: "?group=g&topic-name=t&partition=0", body: `{"offset":1}`, status: 200, asked: []string{"t"}},
-	"DELETE /offsets": {path: "?group=g%d&topic-name=t&partition=0", status: 204, before: ownGroup},
-	"GET /groups":     {status: 200, asked: []string{"g0"}},
-	"DELETE /groups":  {path: "?group=g%d", status: 204, before: ownGroup},
-	"GET /status":     {status: 200},
-	"GET /upgrade":    {status: 200},
+	"GET /settings":            {status: 200},
+	"GET /offsets":             {path: "?group=g", status: 200, asked: []string{"t"}},
+	"PUT /offsets":             {path: "?group=g&topic-name=t&partition=0", body: `{"offset":1}`, status: 200, asked: []string{"t"}},
+	"DELETE /offsets":          {path: "?group=g%d&topic-name=t&partition=0", status: 204, before: ownGroup},
+	"GET /groups":              {status: 200, asked: []string{"g0"}},
+	"DELETE /groups":           {path: "?group=g%d", status: 204, before: ownGroup},
+	"GET /transactions":        {status: 200, asked: []string{"payments0"}},
+	"POST /transactions/abort": {path: "?transactional-id=payments%d", status: 200, before: ownTransaction},
+	"GET /status":              {status: 200},
+	"GET /upgrade":             {status: 200},
 
 	"GET /cluster":            {status: 200},
 	"POST /cluster/hand-over": {status: 200},
@@ -158,6 +160,7 @@ func everyRoute(t *testing.T, change ...func(*setup)) *server {
 	s := keyedServer(t, 1, change...)
 	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"`+content+`"}`)
 	ownGroup(s, 0)
+	ownTransaction(s, 0)
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
 	s.must(201, s.send("PUT", "/queues/jobs", `{"settings":{"dead-letter":"none"}}`), nil)
 	s.must(200, s.sendMessages("jobs", `{"value":"`+content+`"}`), nil)
@@ -377,6 +380,10 @@ func (s *server) everything() string {
 			topic = api.Topic{Name: topic.Name}
 		}
 		text += fmt.Sprintf("%+v\n", topic)
+	}
+	for _, ref := range s.b.TransactionRefs() {
+		info, _ := s.b.Transaction(ref.ID)
+		text += fmt.Sprint(ref.ID, info.Started)
 	}
 	for _, path := range []string{"/groups", "/offsets?group=g", "/triggers", "/acls"} {
 		text += string(get(path))

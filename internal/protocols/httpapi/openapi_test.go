@@ -191,7 +191,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamRead, httpconn.ParamRole, httpconn.ParamExpectedOffset, httpconn.ParamAtomic, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
-		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamQuery,
+		httpconn.ParamMembers, httpconn.ParamTransactional, httpconn.ParamWindow, httpconn.ParamQuery,
 		httpconn.ParamTime, httpconn.ParamSince, httpconn.ParamUntil, httpconn.ParamSample, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false

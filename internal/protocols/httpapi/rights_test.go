@@ -82,7 +82,7 @@ func (l *validRequest) granting(t *testing.T, rt *route, path string, n int, oth
 // otherScope returns rules that allow everything on the resources of types that a route does not need.
 func otherScope(rt *route) (rules []access.Rule) {
 	for t, name := range map[access.ResourceType]string{
-		access.Topic: access.Any, access.Group: access.Any, access.Trigger: access.Any, access.Cluster: access.ClusterName, access.Metrics: access.MetricsName,
+		access.Topic: access.Any, access.Group: access.Any, access.TransactionalID: access.Any, access.Trigger: access.Any, access.Cluster: access.ClusterName, access.Metrics: access.MetricsName,
 	} {
 		if !slices.ContainsFunc(rt.needs, func(n need) bool { return n.resource == t }) {
 			rules = append(rules, permit(access.All, t, name))
@@ -186,6 +186,8 @@ func TestForbiddenDoesNotTellWhatExists(t *testing.T) {
 		{"DELETE", "/topic?topic-name=t", "/topic?topic-name=u", ""},
 		{"GET", "/offsets?group=g0", "/offsets?group=u0", ""},
 		{"GET", "/groups?group=g0", "/groups?group=u0", ""},
+		{"GET", "/transactions?transactional-id=payments0", "/transactions?transactional-id=payoffs0", ""},
+		{"POST", "/transactions/abort?transactional-id=payments0", "/transactions/abort?transactional-id=payoffs0", ""},
 		{"GET", "/triggers/fires", "/triggers/fireu", ""},
 		{"GET", "/firings/" + firedID, "/firings/" + strings.Repeat("1", 32), ""},
 		{"POST", "/firings/" + firedID + "/resend", "/firings/" + strings.Repeat("1", 32) + "/resend", ""},
@@ -199,7 +201,7 @@ func TestForbiddenDoesNotTellWhatExists(t *testing.T) {
 			}
 			texts[i] = fmt.Sprint(a, a.header["Seb-Next-Offset"])
 		}
-		known := strings.NewReplacer(firedID, "ID", `topic \"t\"`, `topic \"u\"`, `"topic":"t"`, `"topic":"u"`, `\"g0\"`, `\"u0\"`, `fires`, `fireu`, "someone", "someonf").Replace(texts[0])
+		known := strings.NewReplacer(firedID, "ID", `topic \"t\"`, `topic \"u\"`, `"topic":"t"`, `"topic":"u"`, `\"g0\"`, `\"u0\"`, `payments0`, `payoffs0`, `fires`, `fireu`, "someone", "someonf").Replace(texts[0])
 		if unknown := strings.ReplaceAll(texts[1], strings.Repeat("1", 32), "ID"); known != unknown {
 			t.Errorf("%s %s and %s differ:\n%s\n%s", pair.method, pair.known, pair.unknown, texts[0], texts[1])
 		}

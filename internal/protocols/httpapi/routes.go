@@ -94,6 +94,8 @@ var routes = []route{
 	{http.MethodDelete, "/offsets", leader, needs{deleteGroup, readTopic}, (*API).deleteOffset},
 	{http.MethodGet, "/groups", anyBroker, needs{{access.Describe, access.Group, ifInQuery, httpconn.ParamGroup}, {access.Describe, access.Group, inList, ""}}, encoded((*API).getGroups)},
 	{http.MethodDelete, "/groups", leader, needs{deleteGroup}, (*API).deleteGroup},
+	{http.MethodGet, "/transactions", anyBroker, needs{{access.Describe, access.TransactionalID, ifInQuery, httpconn.ParamTransactional}, {access.Describe, access.TransactionalID, inList, ""}}, encoded((*API).getTransactions)},
+	{http.MethodPost, "/transactions/abort", leader, needs{alterCluster}, (*API).postTransactionAbort},
 	{http.MethodGet, "/cluster", here, needs{describeCluster}, encoded((*API).getCluster)},
 	{http.MethodPost, "/cluster/hand-over", leader, needs{alterCluster}, (*API).postHandOver},
 	{http.MethodDelete, "/cluster/{run}", here, needs{alterCluster}, (*API).deleteRun},

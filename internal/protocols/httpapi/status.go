@@ -32,6 +32,8 @@ const (
 	memoryWarning = 0.9
 	// producersWarning is the part of the idempotent producers' limit above which it warns.
 	producersWarning = 0.8
+	// transactionWarning is the age of an open transaction above which it warns.
+	transactionWarning = time.Minute
 	// lagWarning is the lag of triggers, and of the index of Riemann events, above which it warns.
 	lagWarning = time.Minute
 )
@@ -61,6 +63,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 	}
 	a.memoryStatus(&s, &b, warn)
 	s.Lag.Group, s.Letters = a.largestLag(by), a.letters(by)
+	s.Transactions = a.openTransactions(by, warn)
 	if e := a.o.Triggers; e != nil {
 		lag := e.LagTime()
 		s.Lag.TriggerRecords, s.Lag.TriggerSeconds = e.Lag(), lag.Seconds()

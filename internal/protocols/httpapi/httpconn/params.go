@@ -35,6 +35,7 @@ const (
 	ParamExpectedOffset = "expected-offset"
 	ParamAtomic         = "atomic"
 	ParamGroup          = "group" // of a consumer group
+	ParamTransactional  = "transactional-id"
 	ParamMembers        = "members"
 	ParamWindow         = "window"
 	ParamKey            = "key"
@@ -228,6 +229,17 @@ func (q *Params) Group() string {
 		q.Fail(ParamGroup, "%v", err)
 	}
 	return name
+}
+
+// TransactionalID returns the checked transactional ID.
+func (q *Params) TransactionalID() string {
+	id, ok := q.Text(ParamTransactional)
+	if !ok || id == "" {
+		q.Fail(ParamTransactional, "required")
+	} else if err := state.CheckTransactionalID(id); err != nil {
+		q.Fail(ParamTransactional, "%v", err)
+	}
+	return id
 }
 
 // Duration returns a time span of at most limit, or otherwise if the parameter is absent.

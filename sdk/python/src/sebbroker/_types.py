@@ -54,6 +54,7 @@ Code = Literal[
     "too_large",
     "topic_exists",
     "topic_in_use",
+    "transaction_state",
     "triggers_off",
     "triggers_unavailable",
     "unauthorized",
@@ -67,6 +68,7 @@ Code = Literal[
     "unknown_schedule",
     "unknown_token",
     "unknown_topic",
+    "unknown_transaction",
     "unknown_trigger",
     "unsupported_media_type",
 ]
