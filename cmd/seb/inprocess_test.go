@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/operate/node"
 	"github.com/sebbroker/seb/internal/protocols/auth"
@@ -28,6 +29,7 @@ const testKey = "k"
 type testBroker struct {
 	*client.Client
 	address string
+	broker  *broker.Broker
 }
 
 func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
@@ -57,7 +59,7 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 		<-done
 		check.NoError(t, n.Close(context.Background()))
 	})
-	return &testBroker{c, address}
+	return &testBroker{c, address, n.Broker}
 }
 
 // ran is the result of a command.

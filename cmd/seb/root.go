@@ -82,7 +82,7 @@ Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, 
 		commands  []*cobra.Command
 	}{
 		{"broker", "Broker:", []*cobra.Command{newServe(), newHealth(), newStats(), newLatency(), newCost(), newDoctor(), newCheckStore(), newCluster(), newUpgrade(), newTime()}},
-		{"records", "Records:", []*cobra.Command{newProduce(), newConsume(), newTopic(), newQueue(), newGroup(), newKey(), newImport(), newExport(), newMigrate()}},
+		{"records", "Records:", []*cobra.Command{newProduce(), newConsume(), newTopic(), newQueue(), newGroup(), newTransaction(), newKey(), newImport(), newExport(), newMigrate()}},
 		{"events", "Events and triggers:", []*cobra.Command{newEvent(), newTrigger(), newEntity(), newDrip(), newRiemann()}},
 		{"access", "Access:", []*cobra.Command{newToken(), newACL(), newQuota(), newAudit(), newSecrets()}},
 		{"repair", "Buckets without a broker:", []*cobra.Command{newBackup(), newRestore(), newCopy(), newFsck(), newRecover(), newInspect()}},
