@@ -42,25 +42,22 @@ func (b *Broker) InitTransactions(ctx context.Context, r InitTransactions) (stat
 		return state.ProducerEpoch{}, &state.InvalidError{Field: "transactional ID", Reason: err.Error()}
 	}
 	return b.transact(ctx, &core.Transact{
-		Kind: state.TransactionInit, ID: r.ID, Producer: r.Was, Timeout: uint32(r.Timeout.Milliseconds()), Fresh: b.freshProducer(),
+		Kind: state.TransactionInit, ID: r.ID, Producer: r.Was, Timeout: uint32(r.Timeout.Milliseconds()),
 	}, 0)
 }
 
-// freshProducer returns a producer ID that no other leader gives.
-func (b *Broker) freshProducer() int64 {
-	return state.ProducerID(b.opt.Core.Shard, b.LeadingEpoch(), b.producers.Add(1))
-}
-
-// transact proposes a request about a transactional ID and waits until it is committed.
+// transact proposes a request about a transactional ID and waits until it is committed. epoch, if not 0, is the only
+// epoch in which it is accepted.
 func (b *Broker) transact(ctx context.Context, x *core.Transact, epoch uint32) (state.ProducerEpoch, error) {
 	if err := b.refuses(ctx); err != nil {
 		return state.ProducerEpoch{}, err
 	}
 	if epoch == 0 {
 		if epoch = b.LeadingEpoch(); epoch == 0 {
-			return state.ProducerEpoch{}, state.ErrNotLeader // the fresh producer ID is of an epoch
+			return state.ProducerEpoch{}, state.ErrNotLeader
 		}
 	}
+	x.Fresh = state.ProducerID(b.opt.Core.Shard, epoch, b.producers.Add(1)) // no other leader gives it: it is of the epoch
 	op := core.Op{Transact: x, Check: ClientOf(ctx).Check, Epoch: epoch}
 	if err := b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err(); err != nil {
 		return state.ProducerEpoch{}, err
@@ -81,7 +78,7 @@ type EndTransaction struct {
 // of the next one. A repeated request has the answer of the first. Errors: ErrUnknownTransaction,
 // ErrTransactionFenced, ErrTransactionEnded, ErrTransactionState, and those of an append.
 func (b *Broker) EndTransaction(ctx context.Context, e EndTransaction) (state.ProducerEpoch, error) {
-	x := &core.Transact{Kind: state.TransactionAbort, ID: e.ID, Producer: e.Producer, Next: e.Next, Fresh: b.freshProducer()}
+	x := &core.Transact{Kind: state.TransactionAbort, ID: e.ID, Producer: e.Producer, Next: e.Next}
 	if e.Commit {
 		x.Kind = state.TransactionCommit
 	}
@@ -155,7 +152,7 @@ func (b *Broker) AbortTransaction(ctx context.Context, id string) error {
 
 // forceAbort aborts the transaction of an ID that began at a time, in µs; 0: any.
 func (b *Broker) forceAbort(ctx context.Context, id string, began int64) error {
-	_, err := b.transact(ctx, &core.Transact{Kind: state.TransactionAbort, ID: id, Forced: true, Seen: began, Fresh: b.freshProducer()}, 0)
+	_, err := b.transact(ctx, &core.Transact{Kind: state.TransactionAbort, ID: id, Forced: true, Seen: began}, 0)
 	return err
 }
 

@@ -106,7 +106,7 @@ func next(t *state.Transaction, fresh int64) state.ProducerEpoch {
 // owns returns why a producer may not use a transactional ID, or nil.
 func owns(t *state.Transaction, p state.ProducerEpoch) error {
 	switch {
-	case t == nil || p.ID != t.Producer && p.ID != t.Was.ID:
+	case t == nil || p.ID < 0 || p.ID != t.Producer && p.ID != t.Was.ID:
 		return state.ErrUnknownTransaction
 	case p == t.Now():
 		return nil
@@ -126,7 +126,7 @@ func refusesEnd(t *state.Transaction, x *Transact) error {
 		return nil
 	}
 	same := t.Ended == state.EndedCommitted && x.Kind == state.TransactionCommit || t.Ended == state.EndedAborted && x.Kind == state.TransactionAbort
-	switch repeats := x.Producer == t.Was && t.Ended != state.EndedForced; {
+	switch repeats := x.Producer == t.Was && (t.Ended == state.EndedCommitted || t.Ended == state.EndedAborted); {
 	case repeats && same:
 		// In version 1 the producer is the same before and after.
 		x.Result = t.Now()

@@ -201,12 +201,12 @@ func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i 
 		needs = accessLevel(r.Access)
 	case r.Kind == NextSlot:
 		needs = LevelStandby
+	case r.Kind == TransactionUpdate || r.Transactional:
+		needs = LevelTransactions
 	case r.Kind == ProducersForget || r.Owner != 0:
 		needs = LevelProducers
 	case r.Kind == QueueUpdate:
 		needs = LevelQueues
-	case r.Kind == TransactionUpdate || r.Transactional:
-		needs = LevelTransactions
 	}
 	if needs <= s.Level && r.Kind != FormatLevel {
 		return nil
@@ -308,10 +308,10 @@ func (s *State) applyRecord(r *Record) {
 		s.updateTransaction(r)
 	case CompactionDone:
 		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
-		s.tally.starts -= len(p.Marks)
+		s.tally.countPartition(p, -1)
 		p.compacted(&r.Clean)
-		s.forgetAborted(p, r.Clean.To)
-		s.tally.starts += len(p.Marks)
+		p.forgetAborted(r.Clean.To)
+		s.tally.countPartition(p, 1)
 	}
 }
 
@@ -321,7 +321,6 @@ func (s *State) applyTrim(r *Record) {
 		return
 	}
 	p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
-	s.forgetAborted(p, min(r.Offset, p.Next))
 	s.tally.countPartition(p, -1)
 	defer func() { s.tally.countPartition(p, 1) }()
 	p.Start = max(p.Start, min(r.Offset, p.Next))
@@ -334,6 +333,7 @@ func (s *State) applyTrim(r *Record) {
 	if p.Ranges = p.Ranges[n:]; n > 0 && cap(p.Ranges) > 2*len(p.Ranges)+16 {
 		p.Ranges = slices.Clone(p.Ranges) // release the memory of dropped ranges
 	}
+	p.forgetAborted(p.Start)
 	for len(p.Epochs) > 1 && p.Epochs[1].Offset <= p.Start {
 		p.Epochs = p.Epochs[1:]
 	}

@@ -174,7 +174,7 @@ func (l *log) written(topic record.ID, partition uint32) bool {
 // step writes one slot with data and with the records that a catalog accepts.
 func (l *log) step(src *sebtest.Source) {
 	if src.Int(8) == 0 {
-		l.seal(1 + src.Byte())
+		l.sealOrLose(src)
 		return
 	}
 	c := l.s.Catalog()
@@ -212,10 +212,14 @@ func (l *log) step(src *sebtest.Source) {
 			if c.Level >= state.LevelProducers {
 				r.Owner = uint32(src.Int(3))
 			}
+			if t := c.TransactionOf(producerOf(src)); t != nil && src.Bool() {
+				r.Producer.ID, r.Producer.Epoch, r.Transactional = t.Producer, t.Epoch, true
+			}
 			must.NoError(l.t, c.Propose(&r))
 			recs = append(recs, r)
 		}
 	}
+	recs, index = transacted(src, c, recs, index)
 	if c.Level >= state.LevelStandby && src.Bool() {
 		recs = append(recs, within(1+uint32(src.Byte())))
 	}
@@ -227,6 +231,7 @@ func (l *log) step(src *sebtest.Source) {
 		l.t.Fatalf("memory of the catalog %+v, of the state %+v", c.Memory(), l.s.Memory())
 	}
 	sameProducers(l.t, c, l.s)
+	must.Equalf(l.t, transactionsOf(c), transactionsOf(l.s), "transactions of the catalog, and of the state")
 	for _, t := range c.Topics() {
 		for i, p := range t.Partitions.All() {
 			if q := l.s.Topic(t.ID).Partitions.At(i); p.Next != q.Next || p.Start != q.Start {
@@ -291,6 +296,7 @@ func wellFormed(t testing.TB, s *state.State) {
 			} else if p.Start != p.Next {
 				t.Fatalf("%s/%d: no ranges for [%d, %d)", topic.Name, i, p.Start, p.Next)
 			}
+			wellFormedTransactions(t, s, state.PartitionID{Topic: topic.ID, Partition: uint32(i)}, p)
 			if p.Start < 0 || p.Start > p.Next || next != p.Next || bytes != p.Bytes || records != p.Records || len(p.Marks) > state.MarksMax {
 				t.Fatalf("%s/%d: %+v", topic.Name, i, p)
 			}
@@ -316,18 +322,20 @@ func FuzzFold(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newLog(t)
 		src := sebtest.Source{B: b}
-		var view *state.State
-		var then []byte
+		var views []*state.State
+		var then [][]byte
 		for i := 0; !src.Done() && i < 40; i++ {
 			l.step(&src)
-			if i == 2 {
-				view = l.s.View()
-				then = state.EncodeMessage(view)
+			if i%4 == 2 {
+				views = append(views, l.s.View())
+				then = append(then, state.EncodeMessage(l.s))
 			}
 		}
 		wellFormed(t, l.s)
-		if view != nil && !bytes.Equal(state.EncodeMessage(view), then) {
-			t.Fatal("a view changed with its state")
+		for i := range views {
+			if !bytes.Equal(state.EncodeMessage(views[i]), then[i]) {
+				t.Fatal("a view changed with its state")
+			}
 		}
 		message := state.EncodeMessage(l.s)
 		back := must.Get(state.DecodeMessage(message))(t)
@@ -350,6 +358,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	must.NoError(f, full.sealWith(sealedBy(run)))
 	full.must([]state.Record{within(1000)})
 	f.Add(state.EncodeMessage(full.s))
+	f.Add(state.EncodeMessage(transactional(f).s))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s *state.State
 		var err error
@@ -477,6 +486,7 @@ func FuzzDecodeRecords(f *testing.F) {
 	}))
 	f.Add(state.EncodeRecords(nil, []state.Record{{Kind: state.AccessChange, Access: everyChange()}}))
 	f.Add(state.EncodeRecords(nil, []state.Record{sealedBy(run), within(60_000)}))
+	f.Add(state.EncodeRecords(nil, []state.Record{initialized("x", 10, -1), batchOf(10, 3), stagedBy("x"), aborted("x", 4)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var recs []state.Record
 		var err error
@@ -489,7 +499,7 @@ func FuzzDecodeRecords(f *testing.F) {
 			t.Fatalf("%v: %+v, %+v", err, recs, again)
 		}
 		for i := range recs {
-			if k := recs[i].Kind; k < state.TopicCreate || k > state.NextSlot || recs[i].Offset < 0 {
+			if k := recs[i].Kind; k < state.TopicCreate || k > state.TransactionUpdate || recs[i].Offset < 0 {
 				t.Fatalf("%+v", recs[i])
 			}
 		}

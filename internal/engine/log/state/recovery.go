@@ -52,11 +52,13 @@ func (s *State) acceptLoss(h *record.Head, l *Loss) {
 		if t == nil || n.Partition >= uint32(t.Partitions.Len()) {
 			continue // the topic was created on the lost branch
 		}
+		if n.Next <= t.Partitions.At(int(n.Partition)).Next {
+			continue // an unwritten partition stays so
+		}
 		p := s.partitionForWrite(t, n.Partition)
 		from := p.Next
-		if s.skipTo(p, h.NextEpoch, n.Next); p.Next > from {
-			s.queueLost(t, p, from)
-		}
+		s.skipTo(p, h.NextEpoch, n.Next)
+		s.queueLost(t, p, from)
 	}
 	s.transactionsLost()
 	for _, t := range s.Topics() {

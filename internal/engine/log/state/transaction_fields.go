@@ -34,10 +34,12 @@ func (k TransactionKind) String() string {
 	return names[k]
 }
 
-// fields lists a producer as two fields: its id + 1, and its epoch.
+// fields lists a producer as two fields: its id + 1, which is always written, and its epoch.
 func (p *ProducerEpoch) fields(c *protobuf.Codec, id, epoch protowire.Number) {
 	n, e := uint64(p.ID+1), uint32(uint16(p.Epoch))
+	c.KeepZeros(true)
 	protobuf.Int(c, id, "producer", &n)
+	c.KeepZeros(false)
 	if protobuf.Int(c, epoch, "epoch", &e); c.Decoding() {
 		p.ID, p.Epoch = int64(n)-1, int16(e)
 	}
@@ -113,7 +115,7 @@ func abortedRow(prev, a *AbortedTransaction, c *protobuf.Codec) {
 	}
 	protobuf.Delta(c, &a.Producer, prev.Producer)
 	protobuf.Delta(c, &a.Last, prev.Last)
-	if protobuf.Delta(c, &a.First, a.Last); c.Decoding() && (a.First < 0 || a.Last < a.First || a.Last < prev.Last) {
+	if protobuf.Delta(c, &a.First, a.Last); c.Decoding() && (a.First < 0 || a.Last < max(a.First, prev.Last)) {
 		c.Fail(fmt.Errorf("aborted transaction at offset %d: %w", a.First, errWire))
 	}
 }

@@ -300,30 +300,29 @@ func (s *State) endPart(t *Transaction, part TransactionPart, marks []Transactio
 	}
 }
 
-// forgetAborted drops the aborted transactions of which no offset is at or above from.
-func (s *State) forgetAborted(p *Partition, from int64) {
+// forgetAborted drops the aborted transactions of which no offset is at or above from. The caller counts them.
+func (p *Partition) forgetAborted(from int64) {
 	n := 0
 	for n < len(p.Aborted) && p.Aborted[n].Last < from {
 		n++
 	}
 	if n > 0 {
 		p.Aborted = slices.Clone(p.Aborted[n:])
-		s.tally.aborted -= n
 	}
 }
 
-// transactionsLost closes all open transactions after a loss. Their producers get other IDs, so that no later
-// batch has one of a transaction without a marker.
+// transactionsLost aborts all open transactions after a loss. All producers get other IDs: no later batch has that
+// of a transaction without a marker, and none has an epoch that the lost branch has ended.
 func (s *State) transactionsLost() {
 	for _, t := range s.Transactions() {
-		if !t.Open() {
-			continue
-		}
 		t = s.transactionForWrite(t.ID)
 		s.tally.transactions -= t.memory()
+		if t.Open() {
+			t.Ended = EndedForced
+		}
 		s.endParts(t, nil, true)
-		t.Ended, t.Was = EndedForced, ProducerEpoch{ID: -1}
-		s.setProducer(t, ProducerEpoch{ID: -1})
+		t.Was = ProducerEpoch{ID: -1}
+		s.setProducer(t, t.Was)
 		s.tally.transactions += t.memory()
 	}
 }
