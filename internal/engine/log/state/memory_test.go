@@ -55,27 +55,77 @@ func TestMemory(t *testing.T) {
 			return state.Record{Kind: state.AccessChange, Access: &access.Change{PutQuotas: []access.Quota{q}}}
 		})},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			l := newLog(t)
-			if c.first != nil {
-				c.first(l)
-			}
-			catalog := l.s.Catalog()
-			empty, before := sebtest.Heap(), l.s.Memory().Sum()
-			runtime.KeepAlive(catalog)
-			c.grow(l)
-			catalog = l.s.Catalog()
-			held, estimate := sebtest.Heap()-empty, l.s.Memory().Sum()-before
-			t.Logf("%d bytes in memory, estimate %d", held, estimate)
-			if held > estimate+estimate/10+64<<10 {
-				t.Errorf("%d bytes in memory, but the estimate is %d", held, estimate)
-			}
-			if counted := recounted(t, l.s); l.s.Memory() != counted || catalog.Memory().Tables != counted.Tables {
-				t.Errorf("%+v, counted %+v, catalog %+v", l.s.Memory(), counted, catalog.Memory())
-			}
-			runtime.KeepAlive(catalog)
-		})
+		t.Run(c.name, func(t *testing.T) { compareMemory(t, c.first, c.grow) })
 	}
+}
+
+// compareMemory compares what a log grows by in memory with the estimate.
+func compareMemory(t *testing.T, first, grow func(*log)) {
+	t.Helper()
+	l := newLog(t)
+	if first != nil {
+		first(l)
+	}
+	catalog := l.s.Catalog()
+	empty, before := sebtest.Heap(), l.s.Memory().Sum()
+	runtime.KeepAlive(catalog)
+	grow(l)
+	catalog = l.s.Catalog()
+	held, estimate := sebtest.Heap()-empty, l.s.Memory().Sum()-before
+	t.Logf("%d bytes in memory, estimate %d", held, estimate)
+	if held > estimate+estimate/10+64<<10 {
+		t.Errorf("%d bytes in memory, but the estimate is %d", held, estimate)
+	}
+	if counted := recounted(t, l.s); l.s.Memory() != counted || catalog.Memory().Tables != counted.Tables {
+		t.Errorf("%+v, counted %+v, catalog %+v", l.s.Memory(), counted, catalog.Memory())
+	}
+	runtime.KeepAlive(catalog)
+}
+
+// TestTransactionMemory is TestMemory of transactions.
+func TestTransactionMemory(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first func(*log)
+		grow  func(*log)
+	}{
+		{"transactional IDs", atAccess, many(state.TransactionsMax, newID)},
+		{"partitions of open transactions", func(l *log) {
+			producing(5000)(l)
+			many(4, newID)(l)
+		}, many(20_000, func(i int) state.Record {
+			r := producer(5000, 1)(i)
+			r.Producer.ID, r.Transactional = int64(i/5000), true
+			return r
+		})},
+		{"offsets of open transactions", func(l *log) {
+			producing(5000)(l)
+			many(10, newID)(l)
+		}, many(10_000, func(i int) state.Record {
+			o := state.StagedOffset{Group: "a-group", PartitionID: state.PartitionID{Topic: record.ID{1}, Partition: uint32(i % 1000)}, Offset: 1, Metadata: strings.Repeat("m", 100)}
+			return update(fmt.Sprint("transactional-id-", i/1000), state.TransactionChange{Kind: state.TransactionOffsets, Offsets: []state.StagedOffset{o}})
+		})},
+		{"aborted transactions", func(l *log) {
+			producing(100)(l)
+			many(1, newID)(l)
+		}, func(l *log) {
+			for i := range 10_000 {
+				part := state.PartitionID{Topic: record.ID{1}, Partition: uint32(i % 100)}
+				r := producer(100, 1)(i)
+				r.Producer.ID, r.Transactional = 0, true
+				l.must([]state.Record{r, update("transactional-id-0", state.TransactionChange{
+					Kind: state.TransactionAbort, Marks: []state.TransactionMark{{PartitionID: part, Offset: int64(i)}},
+				})})
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { compareMemory(t, c.first, c.grow) })
+	}
+}
+
+// newID gives a transactional ID to a producer.
+func newID(i int) state.Record {
+	return update(fmt.Sprint("transactional-id-", i), state.TransactionChange{Kind: state.TransactionInit, Producer: state.ProducerEpoch{ID: int64(i)}})
 }
 
 func atAccess(l *log) { l.must([]state.Record{state.RaiseTo(state.LevelMax)}) }

@@ -36,12 +36,14 @@ func (k TransactionKind) String() string {
 
 // fields lists a producer as two fields: its id + 1, which is always written, and its epoch.
 func (p *ProducerEpoch) fields(c *protobuf.Codec, id, epoch protowire.Number) {
-	n, e := uint64(p.ID+1), uint32(uint16(p.Epoch))
+	n, e := uint64(p.ID+1), uint16(p.Epoch)
 	c.KeepZeros(true)
 	protobuf.Int(c, id, "producer", &n)
 	c.KeepZeros(false)
 	if protobuf.Int(c, epoch, "epoch", &e); c.Decoding() {
-		p.ID, p.Epoch = int64(n)-1, int16(e)
+		if p.ID, p.Epoch = int64(n)-1, int16(e); p.ID < -1 {
+			c.Fail(fmt.Errorf("producer %d: %w", p.ID, errWire))
+		}
 	}
 }
 
@@ -58,7 +60,9 @@ func (m *TransactionMark) fields(c *protobuf.Codec) {
 
 func (p *TransactionPart) fields(c *protobuf.Codec) {
 	p.PartitionID.fields(c)
-	protobuf.Int(c, 3, "first offset", &p.First)
+	if protobuf.Int(c, 3, "first offset", &p.First); p.First < 0 {
+		c.Fail(fmt.Errorf("first offset %d: %w", p.First, errWire))
+	}
 }
 
 func (o *StagedOffset) fields(c *protobuf.Codec) {

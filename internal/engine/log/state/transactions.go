@@ -446,6 +446,9 @@ func (s *State) checkTransactions() error {
 	}
 	for _, t := range s.topics {
 		for _, p := range t.Partitions.Written() {
+			if s.Level < LevelTransactions && (len(p.Aborted) > 0 || p.Transactional != 0) {
+				return fmt.Errorf("transactions in a partition at format level %d: %w", s.Level, errWire)
+			}
 			sorting.Sort(p.Open, func(a, b OpenTransaction) int { return cmp.Compare(a.First, b.First) })
 		}
 	}
