@@ -21,11 +21,23 @@ type FetchOptions struct {
 	MaxBytes int
 	// Wait is the time to wait for the first record at the end of the partition; 0 answers at once.
 	Wait time.Duration
+	// Uncommitted also returns the records of open and aborted transactions. Without it a read ends at the last
+	// stable offset.
+	Uncommitted bool
+}
+
+// isolation is the isolation of a read.
+func isolation(uncommitted bool) broker.Isolation {
+	if uncommitted {
+		return broker.Uncommitted
+	}
+	return broker.Committed
 }
 
 // Fetched is the answer to a Fetch. Use it from one goroutine, and close it.
 type Fetched struct {
-	// NextOffset is the partition's end: the offset that the next record gets.
+	// NextOffset is the partition's end: the last stable offset, or with Uncommitted the offset that the next record
+	// gets.
 	NextOffset int64
 
 	answer *broker.Fetched
@@ -36,7 +48,7 @@ type Fetched struct {
 // Fetch reads the records from o.Offset on with one request. Errors: ErrUnknownTopic,
 // ErrUnknownPartition, ErrBelowStart, ErrCorrupt, ErrStoreUnavailable, ErrOverBudget, ErrClosed.
 func (b *Broker) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetched, error) {
-	want := broker.Want{Topic: topic, Partition: o.Partition, Offset: o.Offset, MaxBytes: o.MaxBytes}
+	want := broker.Want{Topic: topic, Partition: o.Partition, Offset: o.Offset, MaxBytes: o.MaxBytes, Isolation: isolation(o.Uncommitted)}
 	answer, err := b.n.Broker.Fetch(ctx, []broker.Want{want}, 1, o.Wait)
 	if err != nil {
 		return nil, err
@@ -133,6 +145,8 @@ type ReadOptions struct {
 	Follow bool
 	// MaxBytes bounds one fetch; 0 means 1 MiB.
 	MaxBytes int
+	// Uncommitted is that of FetchOptions.
+	Uncommitted bool
 }
 
 // followWait is the duration of one long poll; the read then starts another.
@@ -165,15 +179,18 @@ func (b *Broker) bounds(ctx context.Context, topic string, o *ReadOptions) (from
 		return 0, 0, ErrUnknownPartition
 	}
 	p := t.Partitions[o.Partition]
+	if end = p.Stable; o.Uncommitted {
+		end = p.Next
+	}
 	switch {
 	case o.Offset == Earliest:
-		return p.Start, p.Next, nil
+		return p.Start, end, nil
 	case o.Offset == Latest:
-		return p.Next, p.Next, nil
+		return end, end, nil
 	case o.Offset < 0:
 		return 0, 0, &state.InvalidError{Field: "offset", Reason: fmt.Sprintf("%d: want 0 or more, Earliest or Latest", o.Offset)}
 	}
-	return o.Offset, p.Next, nil
+	return o.Offset, end, nil
 }
 
 // readStep is one Fetch of a running Records.
@@ -184,7 +201,7 @@ type readStep struct {
 
 // readOnce yields the records of one Fetch. more is false when the read is complete.
 func (b *Broker) readOnce(ctx context.Context, topic string, s readStep, yield func(*record.Record, error) bool) (next int64, more bool, err error) {
-	o := FetchOptions{Partition: s.Partition, Offset: s.from, MaxBytes: s.MaxBytes}
+	o := FetchOptions{Partition: s.Partition, Offset: s.from, MaxBytes: s.MaxBytes, Uncommitted: s.Uncommitted}
 	if s.Follow {
 		o.Wait = followWait
 	}

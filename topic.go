@@ -17,7 +17,10 @@ type Topic struct {
 
 // Partition is one partition of a topic. Offsets [Start, Next) can be read.
 type Partition struct {
-	Start, Next  int64
+	Start, Next int64
+	// Stable is the last stable offset: the first one of the oldest open transaction, or Next. Reads end there unless
+	// they are Uncommitted.
+	Stable       int64
 	LatestCommit time.Time // zero if the partition was never written
 	// Records is the number of readable records. It is an upper bound after a trim into a compacted
 	// range.

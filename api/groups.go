@@ -93,3 +93,18 @@ type Groups struct {
 	// The parameter `after` of the next page, if there is one and `limit` was given.
 	Next *string `json:"next,omitempty"`
 }
+
+// TopicOffsets is the answer to GET /topic/offsets, by partition.
+type TopicOffsets struct {
+	Partitions []PartitionOffset `json:"partitions"`
+}
+
+// PartitionOffset is the offset of a partition at a time: that of the first record with the time or
+// a later one, else the end of the partition.
+type PartitionOffset struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+	// Of the record at `offset`, in ms since 1970; null without a record at or after `time`, and for
+	// earliest and latest.
+	Timestamp *int64 `json:"timestamp"`
+}

@@ -11,6 +11,12 @@ const (
 	TransactionNone            = "none"              // there was none since the producer took the ID
 )
 
+// The values of the parameter isolation.
+const (
+	IsolationCommitted   = "committed"
+	IsolationUncommitted = "uncommitted"
+)
+
 // Transaction is what the broker knows of a transactional ID of Kafka clients: its producer, and the
 // transaction that is open or was the newest.
 type Transaction struct {

@@ -129,33 +129,20 @@ type Topic struct {
 	LatestCommitAt time.Time         `json:"latest_commit_at,omitzero"` // Absent if nothing was written.
 }
 
-// Partition is one partition of a topic. Offsets from `start_offset` to before `next_offset` can be
-// read.
+// Partition is one partition of a topic. Offsets from `start_offset` to before `last_stable_offset` can be
+// read, and up to `next_offset` with `isolation=uncommitted`.
 type Partition struct {
-	Partition    int32     `json:"partition"`
-	Start        int64     `json:"start_offset"`
-	Next         int64     `json:"next_offset"`
+	Partition int32 `json:"partition"`
+	Start     int64 `json:"start_offset"`
+	Next      int64 `json:"next_offset"`
+	// Offset of the first record of the oldest open transaction; without one, `next_offset`.
+	LastStable   int64     `json:"last_stable_offset"`
 	LatestCommit time.Time `json:"latest_commit_at,omitzero"` // Absent if nothing was written.
 	// After compaction fewer than offsets. An upper bound after a trim into a compacted range.
 	Records int64 `json:"records"`
 	Bytes   int64 `json:"bytes"`
 	// The offset up to which the partition was compacted. Absent if it was not.
 	Compacted int64 `json:"compacted_offset,omitempty"`
-}
-
-// TopicOffsets is the answer to GET /topic/offsets, by partition.
-type TopicOffsets struct {
-	Partitions []PartitionOffset `json:"partitions"`
-}
-
-// PartitionOffset is the offset of a partition at a time: that of the first record with the time or
-// a later one, else the end of the partition.
-type PartitionOffset struct {
-	Partition int32 `json:"partition"`
-	Offset    int64 `json:"offset"`
-	// Of the record at `offset`, in ms since 1970; null without a record at or after `time`, and for
-	// earliest and latest.
-	Timestamp *int64 `json:"timestamp"`
 }
 
 // ScanProgress is the data of an event "progress" in an event stream with a filter: what the stream

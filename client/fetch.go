@@ -27,12 +27,15 @@ type FetchOptions struct {
 	MaxRecords, MaxBytes int
 	// Wait is the time to wait for the first record at the end of the partition; 0 answers at once.
 	Wait time.Duration
+	// Uncommitted also returns the records of open and aborted transactions. Without it a read ends at the last
+	// stable offset.
+	Uncommitted bool
 }
 
 // Fetched is an answer while it is read. Use it from one goroutine, and close it.
 type Fetched struct {
-	// NextOffset is the partition's end when the broker answered: the offset that the next record
-	// gets. It is -1 if the answer does not have it.
+	// NextOffset is the partition's end when the broker answered: the last stable offset, or with Uncommitted the
+	// offset that the next record gets. It is -1 if the answer does not have it.
 	NextOffset int64
 	// Epoch is the epoch of the broker that answered.
 	Epoch uint32
@@ -48,7 +51,8 @@ type fetchState struct {
 	pos, end int    // buf[pos:end] is read and not yet parsed
 	reader   record.Reader
 	from     int64 // first offset not yet returned
-	base     int64 // base offset of the next batch; -1 before the first
+	base     int64 // lowest base offset of the next batch; -1 before the first
+	resume   int64 // offset after the answer, with what the broker has left out; 0: unknown
 }
 
 var fetchStates = sync.Pool{New: func() any { return new(fetchState) }}
@@ -71,6 +75,9 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	}
 	if o.MaxBytes > 0 {
 		q.Set("max-bytes", strconv.Itoa(min(o.MaxBytes, math.MaxInt32)))
+	}
+	if o.Uncommitted {
+		q.Set("isolation", api.IsolationUncommitted)
 	}
 	var resp *http.Response
 	err := c.do(ctx, &request{
@@ -96,6 +103,7 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	}
 	f.in = resp.Body
 	f.from, f.base = o.Offset, -1
+	f.resume, _ = strconv.ParseInt(resp.Header.Get(api.HeaderResumeOffset), 10, 64)
 	f.reader.Reset(nil, 0)
 	return f, nil
 }
@@ -135,6 +143,7 @@ func (f *Fetched) All() iter.Seq2[*record.Record, error] {
 func (f *fetchState) nextBatch() (bool, error) {
 	err := f.fill(record.BatchHeadSize)
 	if err == io.EOF && f.pos == f.end {
+		f.from = max(f.from, f.resume)
 		return false, nil
 	}
 	if err != nil {
@@ -152,8 +161,8 @@ func (f *fetchState) nextBatch() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("batch from the broker: %w", err)
 	}
-	if f.base >= 0 && b.BaseOffset() != f.base {
-		return false, fmt.Errorf("batch from the broker: begins at offset %d, want %d", b.BaseOffset(), f.base)
+	if b.BaseOffset() < f.base { // between batches some may be left out
+		return false, fmt.Errorf("batch from the broker: begins at offset %d, want at least %d", b.BaseOffset(), f.base)
 	}
 	f.base = b.BaseOffset() + b.Span()
 	f.reader.Reset(b, f.from)
@@ -200,10 +209,10 @@ func (f *fetchState) load() error {
 		if err == nil {
 			continue
 		}
-		f.in = http.NoBody
-		if err == io.EOF {
+		if f.in = http.NoBody; err == io.EOF {
 			return nil
 		}
+		f.resume = 0 // the answer has no end
 		return err
 	}
 }

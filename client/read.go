@@ -26,6 +26,8 @@ type ReadOptions struct {
 	Follow bool
 	// MaxBytes bounds one fetch; 0 means 4 MiB.
 	MaxBytes int
+	// Uncommitted also returns the records of open and aborted transactions.
+	Uncommitted bool
 	// Where, if not "", selects the records whose value satisfies a filter of driplang, such as
 	// amount > 100 AND event = "purchase" (package driplang, Filter). Contains, if not empty, selects
 	// those whose key or value contains it, at most 1024 bytes. The broker selects.
@@ -74,7 +76,10 @@ func (c *Client) resolve(ctx context.Context, topic string, o *ReadOptions) (int
 			if o.Offset == Earliest {
 				return p.Start, nil
 			}
-			return p.Next, nil
+			if o.Uncommitted || p.LastStable == 0 { // 0: also of a broker without transactions
+				return p.Next, nil
+			}
+			return p.LastStable, nil
 		}
 	}
 	return 0, &Error{NextOffset: -1, Start: -1, Code: string(ErrUnknownPartition.(codeError)), Detail: fmt.Sprintf("topic %s has %d partitions", topic, len(t.Partitions))}
@@ -137,7 +142,7 @@ func (r *reading) canRetry(ctx context.Context, err error) bool {
 
 // fetchOnce sends one request and yields its records. more is false at the end.
 func (r *reading) fetchOnce(ctx context.Context, yield yieldFunc) (more bool, err error) {
-	o := FetchOptions{Partition: r.o.Partition, Offset: r.from, MaxBytes: r.o.MaxBytes}
+	o := FetchOptions{Partition: r.o.Partition, Offset: r.from, MaxBytes: r.o.MaxBytes, Uncommitted: r.o.Uncommitted}
 	o.MaxBytes = cmp.Or(o.MaxBytes, readBytesDefault)
 	if r.o.Follow {
 		o.Wait = followWait

@@ -35,6 +35,9 @@ func (r *reading) scanOnce(ctx context.Context, yield yieldFunc) (more bool, err
 	if r.o.Follow {
 		q.Set("timeout", followWait.String())
 	}
+	if r.o.Uncommitted {
+		q.Set("isolation", api.IsolationUncommitted)
+	}
 	if r.o.Where != "" {
 		q.Set("where", r.o.Where)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/operate/progress"
@@ -28,6 +29,7 @@ type consumeFlags struct {
 	follow     bool
 	count      int64
 	format     string
+	isolation  string
 	filter     consumeFilter
 }
 
@@ -44,7 +46,10 @@ records that it has written to stdout. If it is killed, the next run skips nothi
 
 With --where and --contains the broker looks through the records and sends only those that match both. In the value of an
 event the properties of a filter are those of its data, as in a trigger, and event and entity_id are its name and entity. In
-other JSON values they are the members of the value. A terminal shows how many records were looked at.`,
+other JSON values they are the members of the value. A terminal shows how many records were looked at.
+
+The records of a transaction (Kafka) are printed after it was committed, and so are those behind them. With --isolation
+uncommitted all records are printed, also those of open and aborted transactions.`,
 		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --since 2h\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume events --where 'event = \"purchase\" AND amount > 100'\n  seb consume orders --group billing --follow",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
@@ -59,6 +64,7 @@ other JSON values they are the members of the value. A terminal shows how many r
 	f.BoolVarP(&c.follow, "follow", "f", false, "continue with new records")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after N records (0: no limit)")
 	f.StringVar(&c.format, "format", "value", "value (one per line), raw (values without newlines), key-value (key TAB value), json (one object per line)")
+	f.StringVar(&c.isolation, "isolation", api.IsolationCommitted, "committed, or uncommitted for the records of open and aborted transactions too")
 	atLeast(cmd, "count", 0)
 	cmd.Flags().StringVarP(&c.filter.where, "where", "w", "", `only records whose value satisfies a filter of driplang (e.g. 'amount > 100 AND event = "purchase"')`)
 	cmd.Flags().StringVar(&c.filter.contains, "contains", "", "only records whose key or value contains this text")
@@ -73,6 +79,10 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 	write, ok := recordFormats[c.format]
 	if !ok {
 		return usageError{fmt.Errorf("--format: %q, want value, raw, key-value or json", c.format)}
+	}
+	uncommitted, err := c.uncommitted()
+	if err != nil {
+		return usageError{err}
 	}
 	if err := c.filter.check(cmd, c.group); err != nil {
 		return usageError{err}
@@ -92,7 +102,7 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 	}
 	partitions := from.partitions
 	read := func(ctx context.Context, p int32) error {
-		o := client.ReadOptions{Partition: p, Offset: from.at(p), Follow: c.follow}
+		o := client.ReadOptions{Partition: p, Offset: from.at(p), Follow: c.follow, Uncommitted: uncommitted}
 		c.filter.options(&o, out.flush)
 		defer func() { c.filter.bar.Clear() }() // it is created later
 		for r, err := range cl.Records(ctx, topic, o) {
@@ -114,6 +124,17 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 		}
 	}
 	return out.end(err)
+}
+
+// uncommitted reads the flag of the isolation.
+func (c *consumeFlags) uncommitted() (bool, error) {
+	switch {
+	case c.isolation != api.IsolationCommitted && c.isolation != api.IsolationUncommitted:
+		return false, fmt.Errorf("--isolation: %q, want %s or %s", c.isolation, api.IsolationCommitted, api.IsolationUncommitted)
+	case c.isolation == api.IsolationUncommitted && c.group != "":
+		return false, errors.New("--isolation: a group reads committed records only")
+	}
+	return c.isolation == api.IsolationUncommitted, nil
 }
 
 // start is where a read begins.

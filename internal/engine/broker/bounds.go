@@ -15,6 +15,14 @@ type Bounds struct {
 	Epoch       uint32 // epoch of the newest record; 0: there is none
 }
 
+// End is the end of the partition for a reader.
+func (o *Bounds) End(i Isolation) int64 {
+	if i.stable() {
+		return o.Stable
+	}
+	return o.Next
+}
+
 // inPartition calls f with a committed partition. Errors: ErrNotLeader before the state is known,
 // ErrUnknownTopic, ErrUnknownPartition.
 func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.Partition)) (err error) {
@@ -169,6 +177,14 @@ func (b *Broker) OffsetBelow(topic record.ID, partition int32, offset, n int64) 
 	return min(from, offset), err
 }
 
+// Lookup is a partition in which a timestamp is looked up. Committed and RawCommitted look below the last stable
+// offset, Raw and RawCommitted also at aborted batches.
+type Lookup struct {
+	Topic     *TopicRef
+	Partition int32
+	Isolation Isolation
+}
+
 // TimeSpan is a range's offsets, with the bounds of its records' timestamps in milliseconds. After
 // compaction or a trim the bounds may be those of removed records.
 type TimeSpan struct {
@@ -177,17 +193,18 @@ type TimeSpan struct {
 	MinTime, MaxTime int64
 }
 
-func timeSpan(p *state.Partition, r *state.Range) TimeSpan {
-	return TimeSpan{Base: max(r.Base, p.Start), End: r.End(), Bytes: int(r.Len), MinTime: r.MinTime, MaxTime: r.MaxTime}
+func timeSpan(p *state.Partition, r *state.Range, end int64) TimeSpan {
+	return TimeSpan{Base: max(r.Base, p.Start), End: min(r.End(), end), Bytes: int(r.Len), MinTime: r.MinTime, MaxTime: r.MaxTime}
 }
 
 // SpanSince finds the first range, from an offset on, with a timestamp of at least millis. found is
 // false if there is none. It reads only the state. Errors: those of Bounds.
-func (b *Broker) SpanSince(topic record.ID, partition int32, offset, millis int64) (span TimeSpan, found bool, err error) {
-	err = b.inPartition(topic, partition, func(p *state.Partition) {
+func (b *Broker) SpanSince(l Lookup, offset, millis int64) (span TimeSpan, found bool, err error) {
+	err = b.inPartition(l.Topic.ID, l.Partition, func(p *state.Partition) {
+		end := l.Isolation.end(p)
 		for i := range p.Ranges {
-			if r := &p.Ranges[i]; r.End() > offset && r.MaxTime >= millis && !r.Lost() {
-				span, found = timeSpan(p, r), true
+			if r := &p.Ranges[i]; r.Base < end && r.End() > offset && r.MaxTime >= millis && !r.Lost() {
+				span, found = timeSpan(p, r, end), true
 				return
 			}
 		}
@@ -197,11 +214,11 @@ func (b *Broker) SpanSince(topic record.ID, partition int32, offset, millis int6
 
 // NewestTime finds the first range with the largest timestamp of a partition. Errors: those of
 // Bounds.
-func (b *Broker) NewestTime(topic record.ID, partition int32) (span TimeSpan, found bool, err error) {
-	err = b.inPartition(topic, partition, func(p *state.Partition) {
-		at := -1
+func (b *Broker) NewestTime(l Lookup) (span TimeSpan, found bool, err error) {
+	err = b.inPartition(l.Topic.ID, l.Partition, func(p *state.Partition) {
+		at, end := -1, l.Isolation.end(p)
 		for i := range p.Ranges {
-			if p.Ranges[i].Lost() {
+			if p.Ranges[i].Lost() || p.Ranges[i].Base >= end {
 				continue
 			}
 			if at < 0 || p.Ranges[i].MaxTime > p.Ranges[at].MaxTime {
@@ -209,7 +226,7 @@ func (b *Broker) NewestTime(topic record.ID, partition int32) (span TimeSpan, fo
 			}
 		}
 		if found = at >= 0; found {
-			span = timeSpan(p, &p.Ranges[at])
+			span = timeSpan(p, &p.Ranges[at], end)
 		}
 	})
 	return span, found, err

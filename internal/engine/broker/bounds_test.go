@@ -93,11 +93,11 @@ func TestEpochEnds(t *testing.T) {
 func TestSpansByTime(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "t", 1)
-	id := idOf(t, b, "t")
-	if _, found, err := b.SpanSince(id, 0, 0, 0); found || err != nil {
+	in := broker.Lookup{Topic: &broker.TopicRef{ID: idOf(t, b, "t")}}
+	if _, found, err := b.SpanSince(in, 0, 0); found || err != nil {
 		t.Errorf("empty: %v %v", found, err)
 	}
-	if _, found, err := b.NewestTime(id, 0); found || err != nil {
+	if _, found, err := b.NewestTime(in); found || err != nil {
 		t.Errorf("empty: %v %v", found, err)
 	}
 	for _, times := range [][]int64{{10, 30, 20}, {15}, {40, 5}, {40}} {
@@ -106,12 +106,12 @@ func TestSpansByTime(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ from, millis, base int64 }{{0, 0, 0}, {0, 30, 0}, {3, 10, 3}, {0, 31, 4}, {5, 40, 4}, {6, 40, 6}, {0, 41, -1}, {7, 0, -1}} {
-		span, found, err := b.SpanSince(id, 0, c.from, c.millis)
+		span, found, err := b.SpanSince(in, c.from, c.millis)
 		if err != nil || found != (c.base >= 0) || found && span.Base != c.base {
 			t.Errorf("from %d at %d: %+v %v %v, want %d", c.from, c.millis, span, found, err, c.base)
 		}
 	}
-	if span, found, err := b.NewestTime(id, 0); err != nil || !found || span.Base != 4 || span.MaxTime != 40 {
+	if span, found, err := b.NewestTime(in); err != nil || !found || span.Base != 4 || span.MaxTime != 40 {
 		t.Errorf("newest: %+v %v %v", span, found, err)
 	}
 }

@@ -14,6 +14,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
+// stable reports whether a reader ends at the last stable offset.
+func (i Isolation) stable() bool { return i == Committed || i == RawCommitted }
+
+// end is the end of a partition for a reader.
+func (i Isolation) end(p *state.Partition) int64 {
+	if i.stable() {
+		return p.LastStable()
+	}
+	return p.Next
+}
+
 // visible says which batches of a partition a want returns. It is from the state of the plan, which knows how each
 // transaction below its last stable offset ended.
 type visible struct {
@@ -29,10 +40,7 @@ type visible struct {
 
 // visibleIn returns what a want returns of a partition, without the aborted transactions.
 func visibleIn(part *state.Partition, i Isolation) visible {
-	v := visible{end: part.Next, markers: i == Committed || i == Uncommitted}
-	if i == Committed || i == RawCommitted {
-		v.end = part.LastStable()
-	}
+	v := visible{end: i.end(part), markers: i == Committed || i == Uncommitted}
 	v.from = v.end
 	if v.markers && part.Transactional > 0 {
 		v.from = min(v.end, part.Transactional-1)

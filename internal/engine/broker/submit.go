@@ -130,7 +130,9 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	if s := &a.Summary; s.ProducerID >= 0 {
 		h.Idempotent = true
 		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
-		h.Transactional = s.Transactional
+		if h.Transactional = s.Transactional; h.Transactional && rules.queue {
+			return h, &state.InvalidError{Field: "topic", Reason: fmt.Sprintf("%q: a transaction cannot send messages to a queue", a.Topic)}
+		}
 	}
 	limit := b.opt.Budget.RequestMax()
 	limit += min(limit/FramingShare, int64(a.Summary.Records)*framingMax)
@@ -214,6 +216,7 @@ type rules struct {
 	id       record.ID
 	maxBatch int
 	limited  bool // the topic sets maxBatch
+	queue    bool
 	full     *QueueFullError
 }
 
@@ -231,7 +234,7 @@ func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 			return
 		}
 		r.id, err = t.ID, nil
-		if t.IsQueue() {
+		if r.queue = t.IsQueue(); r.queue {
 			r.full = fullQueue(t, int(partition))
 		}
 		if v, ok := t.Settings["max-batch-bytes"]; ok {

@@ -15,14 +15,14 @@ import (
 // OffsetSince finds the first record with a timestamp of at least millis. The offset is -1 if there
 // is none. It holds memory of the fetch class meanwhile. Errors: those of Bounds and Fetch,
 // budget.ErrOver.
-func (b *Broker) OffsetSince(ctx context.Context, ref *TopicRef, partition int32, millis int64) (offset, at int64, err error) {
+func (b *Broker) OffsetSince(ctx context.Context, l Lookup, millis int64) (offset, at int64, err error) {
 	for from := int64(0); ; {
-		span, found, err := b.SpanSince(ref.ID, partition, from, millis)
+		span, found, err := b.SpanSince(l, from, millis)
 		if err != nil || !found {
 			return -1, -1, err
 		}
 		offset, at = -1, -1
-		err = b.scan(ctx, ref, partition, span, func(r *record.Record) bool {
+		err = b.scan(ctx, l, span, func(r *record.Record) bool {
 			offset, at = r.Offset, r.Timestamp
 			return at < millis
 		})
@@ -35,13 +35,13 @@ func (b *Broker) OffsetSince(ctx context.Context, ref *TopicRef, partition int32
 
 // OffsetOfNewest finds the first record with the largest timestamp. The offset is -1 if there are
 // no records. Memory and errors are those of OffsetSince.
-func (b *Broker) OffsetOfNewest(ctx context.Context, ref *TopicRef, partition int32) (offset, at int64, err error) {
-	span, found, err := b.NewestTime(ref.ID, partition)
+func (b *Broker) OffsetOfNewest(ctx context.Context, l Lookup) (offset, at int64, err error) {
+	span, found, err := b.NewestTime(l)
 	if err != nil || !found {
 		return -1, -1, err
 	}
 	offset, at = -1, math.MinInt64
-	err = b.scan(ctx, ref, partition, span, func(r *record.Record) bool {
+	err = b.scan(ctx, l, span, func(r *record.Record) bool {
 		if r.Timestamp > at {
 			offset, at = r.Offset, r.Timestamp
 		}
@@ -70,8 +70,8 @@ type scanner struct {
 }
 
 // scan calls each for the records of a range until it returns false.
-func (b *Broker) scan(ctx context.Context, ref *TopicRef, partition int32, span TimeSpan, each func(*record.Record) bool) error {
-	limits, err := b.Limits(ref.Name)
+func (b *Broker) scan(ctx context.Context, l Lookup, span TimeSpan, each func(*record.Record) bool) error {
+	limits, err := b.Limits(l.Topic.Name)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,9 @@ func (b *Broker) scan(ctx context.Context, ref *TopicRef, partition int32, span 
 		bytes = fewBytes
 	}
 	for at := span.Base; at < span.End; {
-		next, more, err := s.piece(ctx, Want{Topic: ref.Name, ID: ref.ID, Partition: partition, Offset: at, MaxBytes: bytes})
+		next, more, err := s.piece(ctx, Want{
+			Topic: l.Topic.Name, ID: l.Topic.ID, Partition: l.Partition, Offset: at, MaxBytes: bytes, Isolation: l.Isolation,
+		})
 		if err != nil || !more || next <= at {
 			return err
 		}

@@ -88,7 +88,7 @@ func describe(t *state.Topic) TopicInfo {
 }
 
 func describePartition(p *state.Partition) PartitionInfo {
-	info := PartitionInfo{Start: p.Start, Next: p.Next, Records: p.Records, Bytes: p.Bytes, Compacted: p.Clean}
+	info := PartitionInfo{Start: p.Start, Next: p.Next, Stable: p.LastStable(), Records: p.Records, Bytes: p.Bytes, Compacted: p.Clean}
 	if p.LatestCommit != 0 {
 		info.LatestCommit = time.UnixMicro(p.LatestCommit)
 	}

@@ -111,11 +111,21 @@ type TopicInfo struct {
 type PartitionInfo struct {
 	Start int64 // first offset that is there
 	Next  int64 // high watermark
+	// Stable is the last stable offset: all transactions with batches below it have ended.
+	Stable int64
 	// append time of the newest object with data of this partition; zero if there is none
 	LatestCommit time.Time
 	Records      int64 // upper bound if a trim ended inside a compacted range
 	Bytes        int64
 	Compacted    int64 // offset up to which the partition was compacted
+}
+
+// End is the end of the partition for a reader.
+func (p *PartitionInfo) End(i Isolation) int64 {
+	if i.stable() {
+		return p.Stable
+	}
+	return p.Next
 }
 
 // TopicSpec is a topic's configuration to create or update.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/broker"
@@ -55,23 +56,18 @@ func Sent(err error) error {
 
 // Batches answers with batches as they are stored, with sendfile if they are in a file.
 func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
-	part, err := g.wait(r.Context(), g.Timeout)
-	if err != nil {
-		return err
-	}
-	list, err := g.cut(part.Chunks)
+	list, err := g.batches(r.Context())
 	if err != nil {
 		return err
 	}
 	size := int64(0)
 	for i := range list {
+		if c := &list[i]; c.Size > 0 && size == 0 {
+			w.Header().Set(api.HeaderBaseOffset, strconv.FormatInt(c.Base, 10))
+		}
 		size += list[i].Size
 	}
 	g.Bytes = size
-	if len(list) > 0 {
-		w.Header().Set(api.HeaderBaseOffset, strconv.FormatInt(list[0].Base, 10))
-		g.Offset = list[len(list)-1].End
-	}
 	g.headOfRecords(w, api.RecordBatch, size)
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
@@ -83,6 +79,29 @@ func (g *Reading) Batches(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// batches returns the chunks of an answer with batches, and moves Offset behind them. It waits for the first batch,
+// also across offsets whose batches are left out.
+func (g *Reading) batches(ctx context.Context) ([]broker.Chunk, error) {
+	for began := time.Now(); ; g.Done() {
+		part, err := g.wait(ctx, max(0, g.Timeout-time.Since(began)))
+		if err != nil {
+			return nil, err
+		}
+		list, err := g.cut(part.Chunks)
+		if err != nil {
+			return nil, err
+		}
+		before, size := g.Offset, int64(0)
+		for i := range list {
+			g.Offset, size = list[i].End, size+list[i].Size
+		}
+		over := time.Since(began)
+		if size > 0 || g.Offset == before || over >= g.Timeout && (g.Offset >= g.End || over >= tailTime) {
+			return list, nil
+		}
+	}
 }
 
 func sendChunk(timeout httpconn.ProgressTimeout, w http.ResponseWriter, c *broker.Chunk) error {

@@ -264,6 +264,10 @@ func (g *Reading) cut(chunks []broker.Chunk) ([]broker.Chunk, error) {
 		if c.End <= g.Offset {
 			continue
 		}
+		if c.Size == 0 { // left out
+			list = append(list, *c)
+			continue
+		}
 		// Otherwise only the heads tell how many records are wanted.
 		exact := c.Records == c.End-c.Base || all <= g.MaxRecords
 		bounded := g.MaxRecords < c.Records+g.Count || g.MaxBytes > 0 && g.Bytes+c.Size > g.MaxBytes

@@ -66,12 +66,12 @@ func (g *Reading) connection() int64 {
 // atEnd reports whether a fetch waits for new records.
 func (g *Reading) atEnd() bool {
 	p, err := g.s.b.Partition(g.Topic, g.Partition)
-	return err == nil && g.Offset >= p.Next
+	return err == nil && g.Offset >= p.End(g.Isolation)
 }
 
 func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {
 	f, err := g.s.b.Fetch(ctx, []broker.Want{{
-		Topic: g.Topic, ID: g.topicID, Partition: g.Partition, Offset: g.Offset, MaxBytes: g.fetchBytes(),
+		Topic: g.Topic, ID: g.topicID, Partition: g.Partition, Offset: g.Offset, MaxBytes: g.fetchBytes(), Isolation: g.Isolation,
 	}}, 1, wait)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (g *Reading) Collect(ctx context.Context, dst encoding.Sink) error {
 			}
 			return err
 		}
-		if g.full || g.Count >= g.MaxRecords || g.Offset == before || g.Offset >= g.End && g.Count > 0 || g.scanned(ctx) {
+		if g.full || g.Count >= g.MaxRecords || g.Offset == before || g.Offset >= g.End && g.Count > 0 || g.leftOut && g.one || g.scanned(ctx) {
 			return nil
 		}
 		if g.Count == 0 {
@@ -165,7 +165,13 @@ func (g *Reading) more(ctx context.Context, began time.Time) (*broker.FetchedPar
 // part collects from one fetch.
 func (g *Reading) part(part *broker.FetchedPart, dst encoding.Sink) error {
 	for i := range part.Chunks {
-		err := g.eachBatch(&part.Chunks[i], g.Offset, func(b record.Batch, volatile bool) error { return g.batch(b, dst, volatile) })
+		c := &part.Chunks[i]
+		if c.Size == 0 {
+			g.leftOut = g.leftOut || c.Base <= g.begun && g.begun < c.End
+			g.Offset = max(g.Offset, c.End)
+			continue
+		}
+		err := g.eachBatch(c, g.Offset, func(b record.Batch, volatile bool) error { return g.batch(b, dst, volatile) })
 		if err == errStop {
 			return nil
 		}

@@ -244,7 +244,7 @@ func (a *API) samplePartition(ctx context.Context, ref *broker.TopicRef, topic s
 	}
 	left, bytesEnd := (sampleRecords-s.records)/int64(parts), s.bytes+(sampleBytes-s.bytes)/int64(parts)
 	window := int64(sampleWindow)
-	for end := bounds.Next; end > bounds.Start && left > 0 && s.bytes < bytesEnd; window *= 2 {
+	for end := bounds.Stable; end > bounds.Start && left > 0 && s.bytes < bytesEnd; window *= 2 {
 		from, err := a.b.OffsetBelow(ref.ID, partition, end, min(left, window))
 		if err != nil {
 			return err

@@ -161,8 +161,8 @@ func (k *keyed) catchUp(ctx context.Context) error {
 		if k.partition >= 0 && i != k.partition {
 			continue
 		}
-		if p := k.bounds(uint32(i)); p.Next > p.Start {
-			if err := k.wait(ctx, i, p.Next-1); err != nil {
+		if p := k.bounds(uint32(i)); p.Stable > p.Start {
+			if err := k.wait(ctx, i, p.Stable-1); err != nil {
 				return err
 			}
 		}
@@ -282,7 +282,7 @@ func (k *keyed) answer(w http.ResponseWriter, r *http.Request, kind string, e *k
 	g := k.a.source.New(k.topic, int32(e.Partition))
 	defer g.Done()
 	g.Offset = e.Offset
-	g.End = k.bounds(e.Partition).Next
+	g.End = k.bounds(e.Partition).Stable
 	if r.Method == http.MethodHead {
 		k.head(w, g, kind, -1, e)
 		w.WriteHeader(http.StatusOK)

@@ -153,8 +153,8 @@ func (n *newest) collect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		n.End = p.Next
-		if n.Offset = min(n.Offset, p.Next); n.Offset <= p.Start {
+		n.End = p.End(n.Isolation)
+		if n.Offset = min(n.Offset, n.End); n.Offset <= p.Start {
 			n.Offset = 0
 			return nil
 		}
@@ -265,7 +265,7 @@ var errIncomplete = errors.New("window is incomplete")
 func (w *offsetWindow) collect(ctx context.Context) error {
 	g := w.n.s.New(w.n.Topic, w.n.Partition)
 	defer g.Done()
-	g.Offset, g.MaxRecords, g.ValueMax = w.from, w.end-w.from, w.n.ValueMax
+	g.Offset, g.MaxRecords, g.ValueMax, g.Isolation = w.from, w.end-w.from, w.n.ValueMax, w.n.Isolation
 	if s := w.n.scan; s != nil {
 		g.scan, s.end, s.before = s, w.end, s.records
 		s.stop, s.until = s.bytes+scanWindow, time.Now().Add(tailTime)

@@ -190,7 +190,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamWhere, httpconn.ParamContains, httpconn.ParamMaxScanBytes,
 		httpconn.ParamRead, httpconn.ParamRole, httpconn.ParamExpectedOffset, httpconn.ParamAtomic, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
-		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
+		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamIsolation, httpconn.ParamForce,
 		httpconn.ParamMembers, httpconn.ParamTransactional, httpconn.ParamWindow, httpconn.ParamQuery,
 		httpconn.ParamTime, httpconn.ParamSince, httpconn.ParamUntil, httpconn.ParamSample, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {

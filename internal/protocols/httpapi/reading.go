@@ -34,9 +34,10 @@ type Reading struct {
 	Group      string // start at its committed offset; "": none
 	Edge       string // start at Earliest or Latest; "": at Offset, or that of Group
 	MaxRecords int64
-	MaxBytes   int64 // of keys and values; 0: only the broker's bound
-	ValueMax   int   // cuts longer values of JSON answers; 0: none
-	scan       *scan // collect only what matches; nil: everything
+	MaxBytes   int64            // of keys and values; 0: only the broker's bound
+	ValueMax   int              // cuts longer values of JSON answers; 0: none
+	Isolation  broker.Isolation // Committed or Uncommitted
+	scan       *scan            // collect only what matches; nil: everything
 	Timeout    time.Duration
 	by         *caller // ends waits when it loses its rights; nil: nothing does
 	streams    bool    // of an event stream
@@ -56,6 +57,7 @@ type Reading struct {
 	resumed  int64     // the committed offset of Group, or that of Edge
 	stored   int64     // bytes of the keys and whole values of the collected records
 	one      bool      // wants only the record at Offset
+	leftOut  bool      // the record at begun is a marker, or of an aborted transaction
 	full     bool      // no more fits
 	short    bool      // more records are available, but not the memory for them
 	inflated int64     // bytes reserved for r's own buffer
@@ -99,6 +101,17 @@ func (g *Reading) Begin(q *httpconn.Params) {
 	}
 }
 
+// isolationOf reads the parameter isolation.
+func isolationOf(q *httpconn.Params) broker.Isolation {
+	switch text, given := q.Text(httpconn.ParamIsolation); {
+	case text == api.IsolationUncommitted:
+		return broker.Uncommitted
+	case given && text != api.IsolationCommitted:
+		q.Fail(httpconn.ParamIsolation, "want %s or %s, given %s", api.IsolationCommitted, api.IsolationUncommitted, problem.Quote(text))
+	}
+	return broker.Committed
+}
+
 // Confirm looks up the partition, and the start if no offset is given. With latest the read
 // includes everything that any broker committed before this request.
 func (g *Reading) Confirm(r *http.Request, latest bool) error {
@@ -124,7 +137,7 @@ func (g *Reading) Confirm(r *http.Request, latest bool) error {
 	case Earliest:
 		g.Offset = p.Start
 	case Latest:
-		g.Offset = p.Next
+		g.Offset = p.End(g.Isolation)
 	default:
 		return g.resume(r, p.Start)
 	}
@@ -304,12 +317,13 @@ func (g *Reading) estimate() int64 {
 	if err != nil {
 		return 0
 	}
-	if g.Offset < p.Start || g.Offset >= p.Next {
+	end := p.End(g.Isolation)
+	if g.Offset < p.Start || g.Offset >= end {
 		return 0
 	}
 	const perRecord = 128 // overhead of a sink beside the value
 	each := p.Bytes/max(p.Records, 1) + 1
-	n := min(g.MaxRecords, p.Next-g.Offset, p.Records)
+	n := min(g.MaxRecords, end-g.Offset, p.Records)
 	want := n * each
 	if g.MaxBytes > 0 {
 		want = min(want, g.MaxBytes) + each

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"math"
 	"mime"
 	"net/http"
@@ -47,7 +48,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 		q.Fail(httpconn.ParamPartition, "%s: only with %s, not with %s", allPartitions, api.EventStream, form)
 	}
 	g := a.source.New(q.Topic(), partition)
-	g.by, g.scan = by, scanOf(q, form)
+	g.by, g.scan, g.Isolation = by, scanOf(q, form), isolationOf(q)
 	latest := q.Latest()
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
@@ -112,7 +113,7 @@ func valueMax(q *httpconn.Params) int {
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
-	g.MaxRecords, g.Waits = 1, a.originalRead(r)
+	g.MaxRecords, g.Waits, g.Isolation = 1, a.originalRead(r), isolationOf(q)
 	latest := q.Latest()
 	g.Offset = q.Offset()
 	most := valueMax(q)
@@ -131,12 +132,15 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error
 		return err
 	}
 	if g.Count == 0 && g.Offset == wanted || wanted >= g.End {
-		p := problem.New(api.OffsetBeyondEnd, "the partition's next offset is %d", g.End)
+		p := problem.New(api.OffsetBeyondEnd, "the partition's %s offset is %d", g.endName(), g.End)
 		p.Partition, p.Offset, p.NextOffset = &g.Partition, &wanted, &g.End
 		return p
 	}
 	if g.Count == 0 || g.Offset != wanted+1 {
 		p := problem.New(api.OffsetCompacted, "record at offset %d was removed by compaction", wanted)
+		if g.leftOut {
+			p.Detail = fmt.Sprintf("offset %d has no record: it is of an aborted transaction, or its end", wanted)
+		}
 		p.Partition, p.Offset = &g.Partition, &wanted
 		return p
 	}
@@ -151,6 +155,14 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error
 	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
 	return Sent(a.pace.Send(w, value))
+}
+
+// endName says what End is.
+func (g *Reading) endName() string {
+	if p, err := g.s.b.Partition(g.Topic, g.Partition); err == nil && g.End < p.Next {
+		return "last stable"
+	}
+	return "next"
 }
 
 // The original's Go client takes every status except 401, 404 and 413 for success. After a produce

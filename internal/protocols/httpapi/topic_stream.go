@@ -104,7 +104,7 @@ func (t *topicStream) confirm(ctx context.Context) error {
 		}
 		at := p.Start
 		if t.Edge == Latest {
-			at = p.Next
+			at = p.End(t.Isolation)
 		}
 		t.next = append(t.next, at)
 	}
@@ -157,7 +157,7 @@ func (t *topicStream) fetchAll(ctx context.Context) (*broker.Fetched, []broker.W
 	wants := make([]broker.Want, len(t.next))
 	for i := range wants {
 		p := (t.first + i) % len(wants)
-		wants[i] = broker.Want{Topic: t.Topic, ID: t.topicID, Partition: int32(p), Offset: t.next[p], MaxBytes: volume.Max}
+		wants[i] = broker.Want{Topic: t.Topic, ID: t.topicID, Partition: int32(p), Offset: t.next[p], MaxBytes: volume.Max, Isolation: t.Isolation}
 	}
 	limited, done := t.s.o.Drain.Until(ctx)
 	defer done()

@@ -319,7 +319,7 @@ func (a *API) atOffset(err error, topic string, partition int32, offset int64) e
 
 func partitionOf(partition int32, p *broker.PartitionInfo) api.Partition {
 	return api.Partition{
-		Partition: partition, Start: p.Start, Next: p.Next, LatestCommit: p.LatestCommit.UTC(),
+		Partition: partition, Start: p.Start, Next: p.Next, LastStable: p.Stable, LatestCommit: p.LatestCommit.UTC(),
 		Records: p.Records, Bytes: p.Bytes, Compacted: p.Compacted,
 	}
 }
@@ -346,7 +346,7 @@ const offsetAnswerBytes = 1 << 10
 // a time, as Kafka's ListOffsets does. It looks at one partition after the other.
 func (a *API) getTopicOffsets(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
-	name, only, latest := q.Topic(), q.Partition(), q.Latest()
+	name, only, latest, isolation := q.Topic(), q.Partition(), q.Latest(), isolationOf(q)
 	edge, _ := q.Text(httpconn.ParamTime)
 	millis := int64(0)
 	if edge != Earliest && edge != Latest {
@@ -376,7 +376,7 @@ func (a *API) getTopicOffsets(w http.ResponseWriter, r *http.Request, _ *caller)
 	l := a.newList(w, "partitions", 0)
 	for p := first; p < end; p++ {
 		err := l.add(r.Context(), "", offsetAnswerBytes, func() (any, error) {
-			out, err := a.offsetAt(r.Context(), &ref, p, edge, millis)
+			out, err := a.offsetAt(r.Context(), broker.Lookup{Topic: &ref, Partition: p, Isolation: isolation}, edge, millis)
 			return &out, err
 		})
 		if err != nil {
@@ -388,9 +388,9 @@ func (a *API) getTopicOffsets(w http.ResponseWriter, r *http.Request, _ *caller)
 
 // offsetAt finds the offset of one partition. It reads the bounds first: if no record up to that end
 // has reached the time, a reader from that end on sees every later record that does.
-func (a *API) offsetAt(ctx context.Context, ref *broker.TopicRef, partition int32, edge string, millis int64) (api.PartitionOffset, error) {
-	out := api.PartitionOffset{Partition: partition}
-	bounds, err := a.b.Bounds(ref.ID, partition)
+func (a *API) offsetAt(ctx context.Context, l broker.Lookup, edge string, millis int64) (api.PartitionOffset, error) {
+	out := api.PartitionOffset{Partition: l.Partition}
+	bounds, err := a.b.Bounds(l.Topic.ID, l.Partition)
 	if err != nil {
 		return out, err
 	}
@@ -399,11 +399,11 @@ func (a *API) offsetAt(ctx context.Context, ref *broker.TopicRef, partition int3
 		out.Offset = bounds.Start
 		return out, nil
 	case Latest:
-		out.Offset = bounds.Next
+		out.Offset = bounds.End(l.Isolation)
 		return out, nil
 	}
-	offset, at, err := a.b.OffsetSince(ctx, ref, partition, millis)
-	if out.Offset = bounds.Next; offset >= 0 {
+	offset, at, err := a.b.OffsetSince(ctx, l, millis)
+	if out.Offset = bounds.End(l.Isolation); offset >= 0 {
 		out.Offset, out.Timestamp = offset, &at
 	}
 	return out, err

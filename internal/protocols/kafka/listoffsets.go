@@ -124,9 +124,9 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 	case atTieredEnd, atPendingUpload:
 		return
 	case atNewest:
-		p.Offset, p.Timestamp, err = c.b.OffsetOfNewest(ctx, ref, ask.Partition)
+		p.Offset, p.Timestamp, err = c.b.OffsetOfNewest(ctx, broker.Lookup{Topic: ref, Partition: ask.Partition, Isolation: broker.Raw})
 	default:
-		p.Offset, p.Timestamp, err = c.b.OffsetSince(ctx, ref, ask.Partition, ask.Timestamp)
+		p.Offset, p.Timestamp, err = c.b.OffsetSince(ctx, broker.Lookup{Topic: ref, Partition: ask.Partition, Isolation: broker.Raw}, ask.Timestamp)
 	}
 	if err != nil {
 		p.ErrorCode, p.Offset, p.Timestamp = ReadCode(err), -1, -1

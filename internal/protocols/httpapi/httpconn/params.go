@@ -45,6 +45,7 @@ const (
 	ParamLimit          = "limit"
 	ParamOrder          = "order"
 	ParamMinOffset      = "min-offset"
+	ParamIsolation      = "isolation"
 	ParamOverlap        = "overlap" // of the tokens of a rotation
 	ParamTime           = "time"
 	ParamQuery          = "query" // of Riemann
