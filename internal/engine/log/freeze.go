@@ -76,6 +76,9 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 			at := p.append(m)
 			p.p.Appends[at].Audit = p.audit(m)
 		}
+		if m.op != nil && m.op.Transact != nil {
+			m.op.Transact.Before = 1 + int32(len(p.p.Appends))
+		}
 	}
 	o.open[p] = struct{}{}
 	o.storing += p.bytes

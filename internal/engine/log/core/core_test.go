@@ -71,6 +71,9 @@ var payload = func() []byte {
 func bodyOf(f *core.Frozen) (parts [][]byte) {
 	for _, i := range f.Order {
 		data := slices.Clone(payload)
+		if m := f.Proposal.Appends[i].Marker; m != nil {
+			data = record.AppendMarker(nil, m)
+		}
 		f.Patch(i, data)
 		parts = append(parts, data)
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/record"
@@ -23,6 +24,8 @@ type Transact struct {
 	Forced  bool
 	Seen    int64
 	Offsets []state.StagedOffset
+	// Before, if not 0, is 1 + the position in Proposal.Appends of the first append that came after the request.
+	Before int32
 
 	// Result is set at freeze: the producer after the request.
 	Result state.ProducerEpoch
@@ -85,7 +88,7 @@ func (c *Core) transactOne(p *Proposal, x *Transact, records []state.Record) ([]
 		if !t.Open() || x.Seen != 0 && x.Seen != t.Started {
 			return records, state.ErrTransactionState
 		}
-	} else if err := refusesEnd(t, x); err != nil {
+	} else if err := refusesEnd(t, x, t != nil && t.Open() && !c.begunAfter(p, t, x)); err != nil {
 		return records, err
 	}
 	x.Result = t.Now()
@@ -116,14 +119,23 @@ func owns(t *state.Transaction, p state.ProducerEpoch) error {
 	return state.ErrTransactionFenced
 }
 
-// refusesEnd returns why a producer cannot end its transaction. ErrDuplicate: it has ended so; x has the result.
-func refusesEnd(t *state.Transaction, x *Transact) error {
-	err := owns(t, x.Producer)
-	if err != nil && (t == nil || err == state.ErrUnknownTransaction || t.Open()) {
-		return err
+// begunAfter reports whether only appends that came after the end of a transaction of version 1 have begun the one
+// that is open. Then the end is a late copy of one that was answered, and not about it.
+func (c *Core) begunAfter(p *Proposal, t *state.Transaction, x *Transact) bool {
+	if x.Before == 0 || x.Next || t.Started != c.lead.remember.slotTime || len(t.Offsets) > 0 {
+		return false
 	}
-	if t.Open() {
-		return nil
+	return !slices.ContainsFunc(p.Appends[:x.Before-1], func(a Append) bool {
+		return a.Transactional && a.Err == nil && a.Producer.ID == t.Producer
+	})
+}
+
+// refusesEnd returns why a producer cannot end its transaction, which is open or not. ErrDuplicate: it has ended so; x
+// has the result.
+func refusesEnd(t *state.Transaction, x *Transact, open bool) error {
+	err := owns(t, x.Producer)
+	if open || err == state.ErrUnknownTransaction {
+		return err
 	}
 	same := t.Ended == state.EndedCommitted && x.Kind == state.TransactionCommit || t.Ended == state.EndedAborted && x.Kind == state.TransactionAbort
 	switch repeats := x.Producer == t.Was && (t.Ended == state.EndedCommitted || t.Ended == state.EndedAborted); {

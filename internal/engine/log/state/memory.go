@@ -32,6 +32,7 @@ type tally struct {
 	queues              int // bytes
 	text                int // bytes of names, settings and metadata
 	transactions        int // bytes
+	staged              int // offsets of open transactions
 	aborted             int // transactions, in each partition
 }
 
@@ -142,6 +143,12 @@ func (n *tally) countPartition(p *Partition, sign int) {
 	n.aborted += sign * len(p.Aborted)
 }
 
+// countTransaction adds a transaction to the tally or subtracts it.
+func (n *tally) countTransaction(t *Transaction, sign int) {
+	n.transactions += sign * t.memory()
+	n.staged += sign * len(t.Offsets)
+}
+
 // countOffset adds a group's offset to the tally or subtracts it.
 func (n *tally) countOffset(c *Committed, sign int) {
 	n.offsets += sign
@@ -157,7 +164,7 @@ func (s *State) recount() (n tally) {
 		}
 	}
 	for _, t := range s.transactions {
-		n.transactions += t.memory()
+		n.countTransaction(t, 1)
 	}
 	for _, g := range s.groups {
 		n.text += len(g.Name)

@@ -179,7 +179,7 @@ func (s *State) updateTransaction(r *Record) {
 		t = &Transaction{ID: r.Name, Producer: -1, Was: ProducerEpoch{ID: -1}, gen: s.gen}
 		s.transactions[r.Name] = t
 	} else {
-		s.tally.transactions -= t.memory()
+		s.tally.countTransaction(t, -1)
 	}
 	if c.Kind == TransactionForget {
 		s.endParts(t, nil, true)
@@ -209,7 +209,7 @@ func (s *State) updateTransaction(r *Record) {
 		t.Was = t.Now()
 		s.setProducer(t, c.Producer)
 	}
-	s.tally.transactions += t.memory()
+	s.tally.countTransaction(t, 1)
 }
 
 func (s *State) setProducer(t *Transaction, p ProducerEpoch) {
@@ -225,11 +225,21 @@ func (s *State) setProducer(t *Transaction, p ProducerEpoch) {
 // stage adds offsets of groups to the open transaction, or opens it.
 func (s *State) stage(t *Transaction, offsets []StagedOffset) {
 	s.began(t)
+	type key struct {
+		group string
+		PartitionID
+	}
+	at := make(map[key]int, len(t.Offsets)+len(offsets))
+	for i := range t.Offsets {
+		at[key{t.Offsets[i].Group, t.Offsets[i].PartitionID}] = i
+	}
 	for _, o := range offsets {
-		if i := slices.IndexFunc(t.Offsets, func(x StagedOffset) bool { return x.Group == o.Group && x.PartitionID == o.PartitionID }); i >= 0 {
+		k := key{o.Group, o.PartitionID}
+		if i, staged := at[k]; staged {
 			t.Offsets[i] = o
 			continue
 		}
+		at[k] = len(t.Offsets)
 		t.Offsets = append(t.Offsets, o)
 	}
 }
@@ -248,10 +258,10 @@ func (s *State) produced(r *Record) {
 		return
 	}
 	t = s.transactionForWrite(t.ID)
-	s.tally.transactions -= t.memory()
+	s.tally.countTransaction(t, -1)
 	s.began(t)
 	t.Parts = append(t.Parts, TransactionPart{id, r.Offset})
-	s.tally.transactions += t.memory()
+	s.tally.countTransaction(t, 1)
 	if s.noRange {
 		return
 	}
@@ -316,14 +326,14 @@ func (p *Partition) forgetAborted(from int64) {
 func (s *State) transactionsLost() {
 	for _, t := range s.Transactions() {
 		t = s.transactionForWrite(t.ID)
-		s.tally.transactions -= t.memory()
+		s.tally.countTransaction(t, -1)
 		if t.Open() {
 			t.Ended = EndedForced
 		}
 		s.endParts(t, nil, true)
 		t.Was = ProducerEpoch{ID: -1}
 		s.setProducer(t, t.Was)
-		s.tally.transactions += t.memory()
+		s.tally.countTransaction(t, 1)
 	}
 }
 
@@ -335,10 +345,10 @@ func (s *State) transactionsWithout(topic record.ID) {
 			continue
 		}
 		t = s.transactionForWrite(t.ID)
-		s.tally.transactions -= t.memory()
+		s.tally.countTransaction(t, -1)
 		t.Parts = slices.DeleteFunc(t.Parts, func(p TransactionPart) bool { return p.Topic == topic })
 		t.Offsets = slices.DeleteFunc(t.Offsets, func(o StagedOffset) bool { return o.Topic == topic })
-		s.tally.transactions += t.memory()
+		s.tally.countTransaction(t, 1)
 	}
 }
 
@@ -366,7 +376,7 @@ func (s *State) refusesTransaction(r *Record) error {
 			return ErrUnknownTopic
 		case o.Partition >= uint32(t.Partitions.Len()):
 			return ErrUnknownPartition
-		case s.tally.offsets+len(r.Transaction.Offsets) > OffsetsMax:
+		case s.tally.offsets+s.tally.staged+len(r.Transaction.Offsets) > OffsetsMax:
 			return ErrFull
 		}
 	}
