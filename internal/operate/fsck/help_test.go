@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/log"
 	"github.com/sebbroker/seb/internal/engine/log/compact"
 	"github.com/sebbroker/seb/internal/engine/log/core"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/operate/fsck"
 	"github.com/sebbroker/seb/record"
@@ -69,6 +70,24 @@ func produce(t testing.TB, b *broker.Broker, topic string, partition int, values
 func create(t testing.TB, b *broker.Broker, topic string, partitions int) {
 	t.Helper()
 	must.Get(b.CreateTopic(context.Background(), topic, broker.TopicSpec{Partitions: partitions}))(t)
+}
+
+// initialized gives a transactional ID to a producer.
+func initialized(t testing.TB, b *broker.Broker, id string) state.ProducerEpoch {
+	t.Helper()
+	return must.Get(b.InitTransactions(t.Context(), broker.InitTransactions{ID: id, Timeout: time.Hour, Was: state.ProducerEpoch{ID: -1}}))(t)
+}
+
+// transact appends a record of the open transaction of a producer to a partition of topic a. It is the only one.
+func transact(t testing.TB, b *broker.Broker, p state.ProducerEpoch, partition int, value string) {
+	t.Helper()
+	o := record.EncodeOptions{Transactional: true, Producer: &record.Producer{ID: p.ID, Epoch: p.Epoch}}
+	brokertest.Send(t, b, brokertest.AppendWith("a", partition, o, recordtest.Values(value)...))
+}
+
+func ended(t testing.TB, b *broker.Broker, id string, p state.ProducerEpoch, commit bool) {
+	t.Helper()
+	must.Get(b.EndTransaction(t.Context(), broker.EndTransaction{ID: id, Producer: p, Commit: commit}))(t)
 }
 
 // live writes three epochs with created and deleted topics, trims and consumer offsets. It returns

@@ -80,15 +80,15 @@ func (r *reading) partition(t testing.TB, b *broker.Broker, topic string, partit
 			return
 		}
 		before := from
+		to = min(to, f.Parts[0].LastStable)
 		for _, c := range f.Parts[0].Chunks {
-			reader.Reset(slices.Concat(c.Parts...), from)
-			for reader.Next() {
+			for reader.Reset(slices.Concat(c.Parts...), from); reader.Next(); {
 				r.values[fmt.Sprintf("%s@%d", name, reader.Offset())] = string(reader.Record().Value)
-				from = reader.Offset() + 1
 			}
+			from = c.End
 		}
 		f.Release()
-		if from == before {
+		if from == before && from < to {
 			r.errs[name] = fmt.Errorf("%s: %w at offset %d of %d", name, errNothing, from, to)
 			return
 		}
@@ -96,18 +96,31 @@ func (r *reading) partition(t testing.TB, b *broker.Broker, topic string, partit
 }
 
 // manyEpochs makes a small bucket with epochs with and without data, one that ended with a kill, a
-// pack, snapshots, and epochs after the newest snapshot.
+// pack, snapshots, epochs after the newest snapshot, and transactions of which one is open over a kill.
 func manyEpochs(t testing.TB) bucket {
 	s := objstore.NewMemory()
 	live(t, s, 12)
 	settled(t, s)
 	const never = 1000 // snapshots
+	var left state.ProducerEpoch
 	for run := range 5 {
 		b := open(t, options(s, never))
 		if run != 1 && run != 3 { // two epochs hold only their SEAL
 			for i := range 2 {
 				produce(t, b, "a", i%2, fmt.Sprintf("late %d.%d", run, i))
 			}
+		}
+		switch run {
+		case 0:
+			now := initialized(t, b, "committed")
+			transact(t, b, now, 0, "in a transaction")
+			transact(t, b, now, 1, "in the same transaction")
+			ended(t, b, "committed", now, true)
+		case 2:
+			left = initialized(t, b, "aborted")
+			transact(t, b, left, 0, "aborted")
+		case 4:
+			ended(t, b, "aborted", left, false)
 		}
 		if run == 2 {
 			kill(b)
@@ -170,8 +183,8 @@ func newHistory(t testing.TB, whole bucket) *history {
 		default:
 			b := open(t, options(whole.store(t), 1000))
 			h.expect = readAll(t, b)
-			if len(h.expect.errs) > 0 {
-				t.Fatal(h.expect.errs)
+			if len(h.expect.errs) > 0 || slices.Contains(slices.Collect(maps.Values(h.expect.values)), "aborted") {
+				t.Fatal(h.expect)
 			}
 			return h
 		}
