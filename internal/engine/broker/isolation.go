@@ -77,33 +77,36 @@ func (v *visible) hides(head record.Batch) bool {
 	return i >= 0 && v.aborted[i].Producer == head.ProducerID() && head.BaseOffset() <= v.aborted[i].Last
 }
 
-// add adds the visible runs of a chunk. whole is false if the chunk extends beyond the end of what is visible.
-func (p *FetchedPart) add(v *visible, c *Chunk) (whole bool, err error) {
+// add adds the visible runs of a piece's chunk. whole is false if the chunk extends beyond the end of what is
+// visible.
+func (p *FetchedPart) add(v *visible, of *Piece) (whole bool, err error) {
+	c := &of.Chunk
 	if c.End <= v.from {
 		p.Chunks = append(p.Chunks, *c)
 		return true, nil
 	}
-	p.Chunks, err = v.split(p.Chunks, c)
+	p.Chunks, err = v.split(p.Chunks, of)
 	n := len(p.Chunks)
 	return n > 0 && p.Chunks[n-1].End == c.End, err
 }
 
-// setAborted sets the transactions of a list that have batches in the chunks.
+// setAborted sets the transactions of a list, by first offset, that have batches in the chunks.
 func (p *FetchedPart) setAborted(list []state.AbortedTransaction) {
 	if len(list) == 0 || len(p.Chunks) == 0 {
 		return
 	}
-	from, to := p.Chunks[0].Base, p.Chunks[len(p.Chunks)-1].End
-	for _, a := range list {
-		if a.First < to && a.Last >= from {
-			p.Aborted = append(p.Aborted, a)
-		}
+	end := p.Chunks[len(p.Chunks)-1].End
+	n := 0
+	for n < len(list) && list[n].First < end {
+		n++
 	}
+	p.Aborted = list[:n]
 }
 
-// split appends to list the runs of batches of a chunk that are returned or left out, up to v.end. The runs have
-// the chunk's memory; one without bytes is left out.
-func (v *visible) split(list []Chunk, c *Chunk) ([]Chunk, error) {
+// split appends to list the runs of batches of a piece's chunk that are returned or left out, from the wanted
+// offset up to v.end. The runs have the chunk's memory; one without bytes is left out.
+func (v *visible) split(list []Chunk, of *Piece) ([]Chunk, error) {
+	c := &of.Chunk
 	first, next := len(list), c.Base
 	var buf [record.BatchHeadSize]byte
 	for i := range max(1, len(c.Parts)) {
@@ -119,6 +122,10 @@ func (v *visible) split(list []Chunk, c *Chunk) ([]Chunk, error) {
 			end := next + head.Span()
 			if end > v.end {
 				return list, nil
+			}
+			if end <= of.Offset { // a section may begin before the wanted batch
+				next, at = end, at+n
+				continue
 			}
 			hidden := v.hides(head)
 			if k := len(list) - 1; k < first || (list[k].Size == 0) != hidden {

@@ -33,7 +33,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 			c := &pieces[0]
 			switch {
 			case c.Err == nil && !ended && out.follows(c):
-				whole, err := out.add(&pp.visible, &c.Chunk)
+				whole, err := out.add(&pp.visible, c)
 				releases = append(releases, c.Release)
 				if err == nil {
 					ended = !whole

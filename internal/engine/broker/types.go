@@ -91,7 +91,8 @@ type FetchedPart struct {
 	Start         int64 // first offset that is there
 	HighWatermark int64 // next offset to be written; with Committed the last stable offset
 	LastStable    int64 // all transactions with batches below it have ended
-	// Aborted are the aborted transactions with batches in the chunks, by first offset, with RawCommitted.
+	// Aborted are the aborted transactions with batches in the chunks from the wanted offset on, by first
+	// offset, with RawCommitted.
 	Aborted []state.AbortedTransaction
 	// Chunks are in offset order, without gaps. The first holds the wanted offset, possibly inside its
 	// first batch. One of size 0 is offsets whose batches are left out (Isolation); a reader goes on after
