@@ -181,3 +181,62 @@ func TestTransactionOffsets(t *testing.T) {
 	check.Equal(t, g.Offsets[0].Offset, 7)
 	check.Equal(t, g.Offsets[0].Metadata, "m")
 }
+
+// TestTransactionsAndRemoval: a trim passes an open transaction, and a topic is deleted within one. It then ends
+// as its producer wants, and the next one is whole.
+func TestTransactionsAndRemoval(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		t.Run(fmt.Sprint("commit: ", commit), func(t *testing.T) {
+			s := disk(t)
+			b := open(t, options(s))
+			create(t, b, "a", 2)
+			create(t, b, "b", 1)
+			x := newTransactor(t, b, "tx")
+			x.sent(0, "trimmed")
+			x.sent(0, "not trimmed")
+			x.sent(1, "trimmed")
+			in := brokertest.AppendWith("b", 0, record.EncodeOptions{
+				Transactional: true, Producer: &record.Producer{ID: x.now.ID, Epoch: x.now.Epoch},
+			}, record.Record{Value: []byte("deleted")})
+			must.NoError(t, submitted(t, b, in)[0].Err)
+			must.Get(b.Trim(t.Context(), "a", 0, 1))(t)
+			must.Get(b.Trim(t.Context(), "a", 1, 1))(t)
+			must.NoError(t, b.DeleteTopic(t.Context(), "b"))
+			check.Equal(t, bounds(t, b, "a", 0), broker.Bounds{Start: 1, Next: 2, Stable: 1, Epoch: b.Epoch()})
+			check.Equal(t, bounds(t, b, "a", 1), broker.Bounds{Start: 1, Next: 1, Stable: 1, Epoch: b.Epoch()})
+			kill(b)
+			b = open(t, options(s))
+			x.b = b
+			x.ended(commit, true)
+			want := map[bool]string{true: "[1 not trimmed]", false: "[]"}[commit]
+			check.Equal(t, committedIn(t, b, "a", 0, 1, 3), want)
+			check.Equal(t, committedIn(t, b, "a", 1, 1, 2), "[]")
+			x.sent(0, "next")
+			x.ended(true, true)
+			check.Equal(t, committedIn(t, b, "a", 0, 3, 5), "[3 next]")
+			kill(b)
+		})
+	}
+}
+
+// committedIn lists the committed records of a partition from an offset to its last stable one, which must be to.
+func committedIn(t testing.TB, b *broker.Broker, topic string, partition int, from, to int64) string {
+	t.Helper()
+	var got []any
+	for from < to {
+		f := must.Get(b.Fetch(context.Background(), []broker.Want{{Topic: topic, Partition: int32(partition), Offset: from}}, 1, sebtest.Limit))(t)
+		must.NoError(t, f.Parts[0].Err)
+		for i := range f.Parts[0].Chunks {
+			var r record.Reader
+			c := &f.Parts[0].Chunks[i]
+			for r.Reset(brokertest.Bytes(t, c), from); r.Next(); {
+				got = append(got, r.Offset(), string(r.Record().Value))
+			}
+			must.NoError(t, r.Err())
+			from = c.End
+		}
+		f.Release()
+	}
+	check.Equal(t, bounds(t, b, topic, int32(partition)).Stable, to)
+	return fmt.Sprint(got)
+}
