@@ -24,7 +24,7 @@ import (
 // folder is required.
 var wrongValues = map[string]string{
 	"bucket": "s4://bucket", "s3-bucket": "both", "data-dir": "$FILE", "events-topic": "bad/name", "audit-topic": "bad/name", "memory-limit": "1KiB",
-	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "take-over": "maybe", "hold-upgrade": "maybe", "accept-clock": "maybe", "auto-create-topics": "maybe", "default-partitions": "0", "producer-expiration": "1m",
+	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "take-over": "maybe", "hold-upgrade": "maybe", "accept-clock": "maybe", "auto-create-topics": "maybe", "default-partitions": "0", "producer-expiration": "1m", "transaction-max-timeout": "48h",
 	"http-address": "256.0.0.1", "http-port": "65536", "http-api-key": "with space", "http-api-key-file": "no-such-file", "http-connections": "0", "original-client": "maybe", "console": "maybe", "sqs": "maybe", "cors-origin": "*", "http-host": "a:1",
 	"tls-cert": "no-such-file", "tls-key": "no-such-file", "tls-listeners": "smtp", "tls-client-ca": "no-such-file", "tls-client-auth": "maybe", "tls-client-crl": "no-such-file", "tls-principal-mapping": "DEFAULT",
 	"riemann-listen": "192.0.2.1:5555", "riemann-udp": "192.0.2.1:5555", "riemann-topic": "triggers", "riemann-web-listen": "192.0.2.1:5556", "riemann-ack": "never", "riemann-patience": "2h", "riemann-max-message": "1", "riemann-allow-anonymous": "maybe", "riemann-token": "seb_x_y",

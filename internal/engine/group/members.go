@@ -123,6 +123,11 @@ func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 			return 0, c.unknown(now, r, IllegalGeneration)
 		}
 		return c.Reserve(now, r.Group)
+	case r.Transactional && r.Generation < 0 && r.Member == "" && r.Instance == "":
+		if g.closing {
+			return 0, CoordinatorLoadInProgress
+		}
+		return c.admit(g)
 	}
 	g, m, code := c.validate(r)
 	switch {
@@ -130,7 +135,9 @@ func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 		return 0, c.unknown(now, r, IllegalGeneration)
 	case code != OK:
 		return 0, code
-	case g.state == Completing || g.closing:
+	case r.Transactional && g.closing:
+		return 0, CoordinatorLoadInProgress // RebalanceInProgress would end the producer
+	case !r.Transactional && (g.state == Completing || g.closing):
 		return 0, RebalanceInProgress
 	}
 	commit, code := c.admit(g)

@@ -82,6 +82,10 @@ type Caller struct {
 	Client                  string // client ID
 	Generation              int32
 	Commits                 []Partition // partitions that a member of the consumer protocol commits
+	// Transactional: the commit is part of a transaction. A caller that does not name a member may commit while the
+	// group has members, because old clients do not name theirs; and a member while the group completes a
+	// rebalance (KIP-447).
+	Transactional bool
 }
 
 // SyncRequest asks for the caller's assignment. The leader's request carries the assignments of all

@@ -41,6 +41,8 @@ type Config struct {
 	HoldUpgrade bool
 	// ProducerExpiration is how long an idempotent producer that writes nothing is remembered.
 	ProducerExpiration time.Duration
+	// TransactionMaxTimeout is the longest timeout of a transaction that a client may ask for.
+	TransactionMaxTimeout time.Duration
 	// AcceptClock accepts the machine's clock at the start, however far it is from the log time.
 	AcceptClock bool
 	// AutoCreate creates a topic when the first record is sent to it.
@@ -294,7 +296,7 @@ func Default() Config {
 		DataDir:    "seb-data",
 		AutoCreate: true,
 
-		DefaultPartitions: 1, ProducerExpiration: 24 * time.Hour,
+		DefaultPartitions: 1, ProducerExpiration: 24 * time.Hour, TransactionMaxTimeout: 15 * time.Minute,
 
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,

@@ -32,6 +32,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "host, host:port or URL at which other brokers and clients reach the HTTP listener (default: the addresses it listens on)")
 	fs.Var(&c.MemoryLimit, "memory-limit", "bound on all buffers together")
 	fs.DurationVar(&c.ProducerExpiration, "producer-expiration", c.ProducerExpiration, "time for which the log remembers an idempotent producer that writes nothing, as producer.id.expiration.ms of Kafka; a retry after it is stored again")
+	fs.DurationVar(&c.TransactionMaxTimeout, "transaction-max-timeout", c.TransactionMaxTimeout, "longest timeout of a transaction that a Kafka client may ask for, as transaction.max.timeout.ms of Kafka; Flink asks for 1h")
 	fs.StringVar(&c.Prices, "prices", c.Prices, "price list of seb cost: s3-standard, s3-express, r2, b2, gcs, free, or a JSON file (default: s3-standard for S3 buckets, else free)")
 	fs.StringVar(&c.PutBudget, "put-budget", c.PutBudget, "bound on the price of requests that write: dollars such as 20USD/month, PUTs such as 5/s, or off for a fixed batch wait (default for S3 buckets: 52USD/month at the prices of s3-standard)")
 

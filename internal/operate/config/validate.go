@@ -57,6 +57,8 @@ func (c *Config) Validate() error {
 	check(c.EventsTopic != "", "events-topic", "must name a topic")
 	const expirationMin, expirationMax = 10 * time.Minute, 365 * 24 * time.Hour
 	check(c.ProducerExpiration >= expirationMin && c.ProducerExpiration <= expirationMax, "producer-expiration", "%v, want %v to %v", c.ProducerExpiration, expirationMin, expirationMax)
+	const timeoutMin, timeoutMax = time.Second, 24 * time.Hour
+	check(c.TransactionMaxTimeout >= timeoutMin && c.TransactionMaxTimeout <= timeoutMax, "transaction-max-timeout", "%v, want %v to %v", c.TransactionMaxTimeout, timeoutMin, timeoutMax)
 	check(len(c.Advertise) <= advertiseMax, "advertise", "%d bytes, the limit is %d", len(c.Advertise), advertiseMax)
 	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the minimum, %v", c.MemoryLimit, MemoryLimitMin)
 

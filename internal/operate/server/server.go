@@ -300,7 +300,7 @@ func (s *Server) open(ctx context.Context, set *metrics.Set) error {
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
 		Limits: s.limits, TLSBytes: s.ports.tlsBytes(s.ports.kafka), Logins: failures,
-		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Cluster: s.peers.view(), ClusterTLS: trusts, RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
+		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Cluster: s.peers.view(), ClusterTLS: trusts, RootKey: s.key, Groups: s.groups, TransactionTimeout: s.cfg.TransactionMaxTimeout, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/sebbroker/seb/test/must"
 )
 
-// TestUnsupportedFeatures: requests about reassignments, elections and
-// transactions are answered as by a Kafka broker that does not use them.
+// TestUnsupportedFeatures: requests about reassignments and elections are answered as by a Kafka broker
+// that does not use them.
 func TestUnsupportedFeatures(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
@@ -30,14 +30,6 @@ func TestUnsupportedFeatures(t *testing.T) {
 	}
 	if got, err := a.ListPartitionReassignments(ctx, nil); err != nil || len(got) != 0 {
 		t.Errorf("ListPartitionReassignments: %+v %v", got, err)
-	}
-	if got, err := a.ListTransactions(ctx, nil, nil); err != nil || len(got) != 0 {
-		t.Errorf("ListTransactions: %+v %v", got, err)
-	}
-	r := kmsg.NewPtrDescribeTransactionsRequest()
-	r.TransactionalIDs = []string{"x"}
-	if got := dial(t, s).ask(r, 0).(*kmsg.DescribeTransactionsResponse).TransactionStates; len(got) != 1 || got[0].ErrorCode != 105 {
-		t.Errorf("DescribeTransactions: %+v", got)
 	}
 	if got, err := a.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil); err != nil || len(got) != 0 {
 		t.Errorf("ElectLeaders: %+v %v", got, err)

@@ -17,6 +17,7 @@ import (
 // denials are the codes of requests without a right, by the type of resource.
 var denials = map[access.ResourceType]*kerr.Error{
 	access.Topic: kerr.TopicAuthorizationFailed, access.Group: kerr.GroupAuthorizationFailed, access.Cluster: kerr.ClusterAuthorizationFailed,
+	access.TransactionalID: kerr.TransactionalIDAuthorizationFailed,
 }
 
 // errDenied is the message of answers that have one.

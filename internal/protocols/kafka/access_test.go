@@ -100,7 +100,7 @@ func rule(t access.ResourceType, name string, o access.Operation) access.Rule {
 }
 
 // byName are the last versions of requests that name topics instead of IDs.
-var byName = map[kmsg.Key]int16{kmsg.Produce: 12, kmsg.Fetch: 12, kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9, kmsg.Metadata: 9, kmsg.DeleteTopics: 5}
+var byName = map[kmsg.Key]int16{kmsg.Produce: 12, kmsg.Fetch: 12, kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9, kmsg.TxnOffsetCommit: 5, kmsg.Metadata: 9, kmsg.DeleteTopics: 5}
 
 // naming fills a request so that it names a topic and a group once everywhere.
 func naming(v reflect.Value, topic, group string) {
@@ -110,12 +110,15 @@ func naming(v reflect.Value, topic, group string) {
 		if name == "Group" || name == "Groups" || name == "CoordinatorKey" || name == "CoordinatorKeys" {
 			text = group
 		}
+		if name == "TransactionalID" {
+			text = "transactional-id"
+		}
 		switch {
 		case name == "Acks" || name == "NumPartitions" || name == "Count":
 			f.SetInt(1)
 		case name == "ResourceType" && f.CanInt():
 			f.SetInt(int64(kmsg.ConfigResourceTypeTopic))
-		case name == "Cursor" || name == "TransactionID" || name == "TransactionalID" || name == "SubscribedTopicRegex" || name == "InstanceID" || name == "ServerAssignor" || name == "RackID":
+		case name == "Cursor" || name == "TransactionID" || name == "TransactionalID" && f.Kind() != reflect.String || name == "TransactionalIDPattern" || name == "SubscribedTopicRegex" || name == "InstanceID" || name == "ServerAssignor" || name == "RackID":
 		case f.Kind() == reflect.String:
 			f.SetString(text)
 		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.String && (name == "Topic" || name == "Name"):
@@ -154,7 +157,7 @@ func answerCodes(v reflect.Value) (all []int16) {
 	return all
 }
 
-var denials = []int16{kerr.TopicAuthorizationFailed.Code, kerr.GroupAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code}
+var denials = []int16{kerr.TopicAuthorizationFailed.Code, kerr.GroupAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code, kerr.TransactionalIDAuthorizationFailed.Code}
 
 func denied(r kmsg.Response) bool {
 	return slices.ContainsFunc(answerCodes(reflect.ValueOf(r)), func(c int16) bool { return slices.Contains(denials, c) })
@@ -165,6 +168,8 @@ var free = []kmsg.Key{kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.ApiVersion
 
 // needed are the rights that a request of each key needs on every resource that it names, as in Kafka.
 var needed = map[kmsg.Key][]need{
+	kmsg.AddOffsetsToTxn:              {{access.Write, access.TransactionalID}, {access.Read, access.Group}},
+	kmsg.AddPartitionsToTxn:           {{access.Write, access.TransactionalID}, {access.Write, access.Topic}},
 	kmsg.AlterClientQuotas:            {{access.AlterConfigs, access.Cluster}},
 	kmsg.AlterConfigs:                 {{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	kmsg.AlterUserSCRAMCredentials:    {{access.Alter, access.Cluster}},
@@ -182,9 +187,11 @@ var needed = map[kmsg.Key][]need{
 	kmsg.DescribeConfigs:              {{access.DescribeConfigs, access.Topic}, {access.DescribeConfigs, access.Cluster}, {access.DescribeConfigs, access.Group}},
 	kmsg.DescribeGroups:               {{access.Describe, access.Group}},
 	kmsg.DescribeLogDirs:              {{access.Describe, access.Cluster}},
+	kmsg.DescribeProducers:            {{access.Read, access.Topic}},
 	kmsg.DescribeTopicPartitions:      {{access.Describe, access.Topic}},
 	kmsg.DescribeUserSCRAMCredentials: {{access.Describe, access.Cluster}},
 	kmsg.ElectLeaders:                 {{access.Alter, access.Cluster}},
+	kmsg.EndTxn:                       {{access.Write, access.TransactionalID}},
 	kmsg.Fetch:                        {{access.Read, access.Topic}},
 	kmsg.FindCoordinator:              {{access.Describe, access.Group}},
 	kmsg.Heartbeat:                    {{access.Read, access.Group}},
@@ -203,6 +210,8 @@ var needed = map[kmsg.Key][]need{
 	kmsg.OffsetForLeaderEpoch:         {{access.Describe, access.Topic}},
 	kmsg.Produce:                      {{access.Write, access.Topic}},
 	kmsg.SyncGroup:                    {{access.Read, access.Group}},
+	kmsg.TxnOffsetCommit:              {{access.Write, access.TransactionalID}, {access.Read, access.Group}, {access.Read, access.Topic}},
+	kmsg.WriteTxnMarkers:              {{access.Alter, access.Cluster}},
 }
 
 type need struct {
@@ -230,7 +239,7 @@ func TestRightsOfEveryKey(t *testing.T) {
 			must.Get(g.b.CreateTopic(t.Context(), topic, broker.TopicSpec{}))(t)
 			var right, wrong []access.Rule
 			for _, n := range needed[key] {
-				names := map[access.ResourceType]string{access.Topic: topic, access.Group: group, access.Cluster: access.ClusterName}
+				names := map[access.ResourceType]string{access.Topic: topic, access.Group: group, access.Cluster: access.ClusterName, access.TransactionalID: "transactional-id"}
 				right = append(right, rule(n.on, names[n.on], n.operation))
 				if n.on != access.Cluster {
 					wrong = append(wrong, access.Rule{Resource: n.on, Name: "other.", Prefix: true, Operation: access.All, Host: access.Any})

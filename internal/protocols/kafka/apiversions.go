@@ -8,11 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/engine/base/sorting"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/protocols/framed"
 	"github.com/sebbroker/seb/internal/protocols/kafka/wire"
 )
 
-// ApiVersions (18), v0 to v4: the served keys and versions. There are no features to negotiate. The
+// ApiVersions (18), v0 to v4: the served keys and versions, and the feature transaction.version, without which
+// clients stay on version 1. It is equal on all brokers of a bucket, because it follows the format level. The
 // answer to an unknown version is v0, with UNSUPPORTED_VERSION and the served versions (KIP-511).
 var _ = register(api{
 	key: kmsg.ApiVersions, min: 0, max: 4, unauthenticated: true,
@@ -23,6 +25,14 @@ var _ = register(api{
 func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.ApiKeys = c.versions()
+	if level := c.b.Level().Now; level >= state.LevelTransactions {
+		const name, newest = "transaction.version", 2
+		supported, final := kmsg.NewApiVersionsResponseSupportedFeature(), kmsg.NewApiVersionsResponseFinalizedFeature()
+		supported.Name, supported.MaxVersion = name, newest
+		final.Name, final.MinVersionLevel, final.MaxVersionLevel = name, newest, newest
+		resp.SupportedFeatures, resp.FinalizedFeatures = append(resp.SupportedFeatures, supported), append(resp.FinalizedFeatures, final)
+		resp.FinalizedFeaturesEpoch = int64(level) // clients heed a higher one
+	}
 	return resp, nil
 }
 

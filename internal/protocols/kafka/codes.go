@@ -39,6 +39,11 @@ var appendFaults = faults{
 	{state.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{state.ErrSequenceGap, kerr.OutOfOrderSequenceNumber},
 	{state.ErrProducerFenced, kerr.InvalidProducerEpoch},
+	{state.ErrTransactionEnded, kerr.InvalidProducerEpoch},
+	{state.ErrTransactionFenced, kerr.InvalidProducerEpoch},
+	{state.ErrUnknownTransaction, kerr.InvalidProducerIDMapping},
+	{state.ErrTransactionState, kerr.InvalidTxnState},
+	{state.ErrLevel, kerr.TransactionalIDAuthorizationFailed}, // producers stop at it
 	{state.ErrFenced, kerr.NotLeaderForPartition},
 	{state.ErrNotLeader, kerr.NotLeaderForPartition},
 	{state.ErrReadOnly, kerr.NotLeaderForPartition},
@@ -177,6 +182,55 @@ func GroupCode(err error) int16 {
 	}
 	return groupFaults.find(err, kerr.CoordinatorNotAvailable.Code)
 }
+
+// txnFaults lists the errors of requests to the coordinator of transactions. Other errors are
+// COORDINATOR_NOT_AVAILABLE, after which clients find the coordinator and ask again: the outcome is unknown, or the
+// refusal may pass. A transaction that the broker has aborted is INVALID_PRODUCER_EPOCH and not INVALID_TXN_STATE,
+// which kills a thread of Kafka Streams (KAFKA-20785).
+var txnFaults = faults{
+	{state.ErrUnauthorized, kerr.TransactionalIDAuthorizationFailed},
+	{state.ErrLevel, kerr.TransactionalIDAuthorizationFailed},
+	{state.ErrUnknownTransaction, kerr.InvalidProducerIDMapping},
+	{state.ErrTransactionFenced, kerr.ProducerFenced},
+	{state.ErrTransactionEnded, kerr.InvalidProducerEpoch},
+	{state.ErrTransactionState, kerr.InvalidTxnState},
+	{state.ErrInvalid, kerr.InvalidRequest},
+	{state.ErrOutcomeUnknown, kerr.CoordinatorNotAvailable},
+	{state.ErrTransactionsFull, kerr.PolicyViolation},
+	{state.ErrFenced, kerr.NotCoordinator},
+	{state.ErrNotLeader, kerr.NotCoordinator},
+	{state.ErrReadOnly, kerr.NotCoordinator},
+	{broker.ErrClosed, kerr.NotCoordinator},
+	{state.ErrOverBudget, kerr.CoordinatorNotAvailable}, // includes a temporary ErrStateFull
+	{state.ErrStateFull, kerr.PolicyViolation},
+}
+
+// TransactionCode is the code of an error of the coordinator of transactions.
+func TransactionCode(err error) int16 {
+	return txnFaults.find(err, kerr.CoordinatorNotAvailable.Code)
+}
+
+// txnCode is TransactionCode for a client that knows PRODUCER_FENCED from a version on.
+func (c *call) txnCode(err error, knows int16) int16 {
+	code := TransactionCode(err)
+	if code == kerr.ProducerFenced.Code && c.version < knows {
+		return kerr.InvalidProducerEpoch.Code
+	}
+	return code
+}
+
+// stagedFaults lists the errors of TxnOffsetCommit that are about the transaction. Clients expect
+// INVALID_PRODUCER_EPOCH there in every version.
+var stagedFaults = faults{
+	{state.ErrUnknownTransaction, kerr.InvalidProducerIDMapping},
+	{state.ErrTransactionFenced, kerr.InvalidProducerEpoch},
+	{state.ErrTransactionEnded, kerr.InvalidProducerEpoch},
+	{state.ErrTransactionState, kerr.InvalidTxnState},
+	{state.ErrUnauthorized, kerr.TransactionalIDAuthorizationFailed},
+}
+
+// stageCode is the code of a TxnOffsetCommit.
+func stageCode(err error) int16 { return stagedFaults.find(err, GroupCode(err)) }
 
 // memberCodes maps the codes of packages group and coordinator.
 var memberCodes = [...]*kerr.Error{

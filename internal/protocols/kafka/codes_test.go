@@ -57,6 +57,11 @@ func TestAppendCodes(t *testing.T) {
 		state.ErrStoreUnavailable:              kerr.NotEnoughReplicas.Code,
 		state.ErrSequenceGap:                   kerr.OutOfOrderSequenceNumber.Code,
 		state.ErrProducerFenced:                kerr.InvalidProducerEpoch.Code,
+		state.ErrTransactionEnded:              kerr.InvalidProducerEpoch.Code,
+		state.ErrUnknownTransaction:            kerr.InvalidProducerIDMapping.Code,
+		state.ErrTransactionState:              kerr.InvalidTxnState.Code,
+		state.ErrTransactionsFull:              kerr.NotEnoughReplicas.Code,
+		&state.LevelError{Needs: 10, Has: 9}:   kerr.TransactionalIDAuthorizationFailed.Code,
 		io.ErrUnexpectedEOF:                    kerr.RequestTimedOut.Code, // outcome unknown
 		context.Canceled:                       kerr.RequestTimedOut.Code,
 		&record.InvalidError{Field: record.FieldBatchBytes}: kerr.MessageTooLarge.Code,
@@ -76,6 +81,35 @@ func TestAppendCodes(t *testing.T) {
 	}
 }
 
+// TestTransactionCodes: an error of the coordinator of transactions has the code that Kafka gives, and one whose
+// outcome is unknown a code after which clients ask again.
+func TestTransactionCodes(t *testing.T) {
+	for err, want := range map[error]int16{
+		nil:                                  0,
+		state.ErrUnauthorized:                kerr.TransactionalIDAuthorizationFailed.Code,
+		&state.LevelError{Needs: 10, Has: 9}: kerr.TransactionalIDAuthorizationFailed.Code,
+		state.ErrUnknownTransaction:          kerr.InvalidProducerIDMapping.Code,
+		state.ErrTransactionFenced:           kerr.ProducerFenced.Code,
+		state.ErrTransactionEnded:            kerr.InvalidProducerEpoch.Code,
+		state.ErrTransactionState:            kerr.InvalidTxnState.Code,
+		state.ErrTransactionsFull:            kerr.PolicyViolation.Code,
+		state.ErrOverBudget:                  kerr.CoordinatorNotAvailable.Code,
+		state.ErrOutcomeUnknown:              kerr.CoordinatorNotAvailable.Code,
+		broker.ErrNotSent:                    kerr.CoordinatorNotAvailable.Code,
+		state.ErrStoreUnavailable:            kerr.CoordinatorNotAvailable.Code,
+		&state.FencedError{Epoch: 7}:         kerr.NotCoordinator.Code,
+		state.ErrNotLeader:                   kerr.NotCoordinator.Code,
+		state.ErrReadOnly:                    kerr.NotCoordinator.Code,
+		broker.ErrClosed:                     kerr.NotCoordinator.Code,
+		&state.StateFullError{}:              kerr.PolicyViolation.Code,
+		&state.StateFullError{Ranges: true}:  kerr.CoordinatorNotAvailable.Code,
+		&state.InvalidError{Field: "id"}:     kerr.InvalidRequest.Code,
+		io.ErrUnexpectedEOF:                  kerr.CoordinatorNotAvailable.Code,
+	} {
+		check.Equalf(t, kafka.TransactionCode(err), want, "%v", err)
+	}
+}
+
 // TestMemberCodes: every code of package group has a protocol code.
 func TestMemberCodes(t *testing.T) {
 	check.Equal(t, kafka.MemberCode(group.OK), 0)
@@ -87,7 +121,7 @@ func TestMemberCodes(t *testing.T) {
 // TestNoUnknownServerError: an error that is in no table has a code too, and neither the tables nor
 // the handlers use UNKNOWN_SERVER_ERROR.
 func TestNoUnknownServerError(t *testing.T) {
-	for _, code := range []func(error) int16{kafka.AppendCode, kafka.ReadCode, kafka.TopicCode, kafka.GroupCode} {
+	for _, code := range []func(error) int16{kafka.AppendCode, kafka.ReadCode, kafka.TopicCode, kafka.GroupCode, kafka.TransactionCode} {
 		check.Equal(t, code(nil), 0)
 		check.Equalf(t, code(errors.New("anything")) > 0, true, "unknown error: code %d", code(errors.New("anything")))
 	}

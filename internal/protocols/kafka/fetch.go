@@ -26,10 +26,11 @@ import (
 // one (KIP-74).
 //
 // There are no fetch sessions: the answer to a request for one has session 0, so clients name their
-// partitions each time. There are no transactions: the last stable offset is the high watermark,
-// and no transaction is aborted. There are no preferred replicas, and logs do not diverge. After a
-// trim or a compaction a batch may begin before the fetch offset, or hold fewer records than
-// offsets.
+// partitions each time. There are no preferred replicas, and logs do not diverge. After a trim or a
+// compaction a batch may begin before the fetch offset, or hold fewer records than offsets.
+//
+// With isolation level 1, read_committed, an answer ends at the last stable offset, and names the aborted
+// transactions with batches in it, by first offset. Clients leave those batches out.
 //
 // A standby serves committed records from v11 on, while its state is at most 5 s old, to clients whose
 // leader epoch is current. Otherwise, and when it leaves, it answers NOT_LEADER_OR_FOLLOWER, from v16
@@ -72,6 +73,8 @@ type fetchCall struct {
 type partitionFetch struct {
 	code       int16
 	start, end int64
+	stable     int64 // last stable offset
+	aborted    []state.AbortedTransaction
 	chunks     []broker.Chunk
 }
 
@@ -101,13 +104,17 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 // resolve finds the partitions and checks the request for each. readable holds the indexes in parts
 // of the wants.
 func (f *fetchCall) resolve(ctx context.Context) (readable []int) {
+	isolation := broker.Raw
+	if f.r.IsolationLevel == readCommitted {
+		isolation = broker.RawCommitted
+	}
 	refused := f.standby && (f.version < followerVersion || f.brokerLeaves() || !f.current(ctx))
 	for i := range f.r.Topics {
 		t := &f.r.Topics[i]
 		ref, code := f.find(t)
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			part := partitionFetch{code: code, start: -1, end: -1}
+			part := partitionFetch{code: code, start: -1, end: -1, stable: -1}
 			switch {
 			case code == none && refused:
 				part.code = kerr.NotLeaderForPartition.Code
@@ -117,7 +124,7 @@ func (f *fetchCall) resolve(ctx context.Context) (readable []int) {
 			if part.code == none {
 				readable = append(readable, len(f.parts))
 				f.wants = append(f.wants, broker.Want{
-					Topic: ref.Name, ID: ref.ID, Partition: p.Partition, Offset: p.FetchOffset, MaxBytes: int(max(1, p.PartitionMaxBytes)),
+					Topic: ref.Name, ID: ref.ID, Partition: p.Partition, Offset: p.FetchOffset, MaxBytes: int(max(1, p.PartitionMaxBytes)), Isolation: isolation,
 				})
 			}
 			f.parts = append(f.parts, part)
@@ -145,7 +152,7 @@ func (f *fetchCall) check(ctx context.Context, p *partitionFetch, ref *broker.To
 		p.code = ReadCode(err)
 		return
 	}
-	p.start, p.end = bounds.Start, bounds.Next
+	p.start, p.end, p.stable = bounds.Start, bounds.Next, bounds.Stable
 	if p.code = f.epochCode(ask.CurrentLeaderEpoch); p.code == kerr.FencedLeaderEpoch.Code && f.standby {
 		p.code = kerr.NotLeaderForPartition.Code // after which every client goes to the leader that is named
 	}
@@ -217,6 +224,8 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 const fetchSeconds = 10
 
 const (
+	// readCommitted is the isolation level that ends at the last stable offset.
+	readCommitted = 1
 	// followerVersion is the first version that reads from followers (KIP-392).
 	followerVersion = 11
 	// endpointVersion is the first version whose answer names the leader (KIP-951).
@@ -231,7 +240,7 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 		if p.code = ReadCode(in.Err); !f.may(access.Read, access.Topic, f.wants[n].Topic) {
 			p.code = kerr.TopicAuthorizationFailed.Code
 		}
-		p.start, p.end, p.chunks = in.Start, max(p.end, in.HighWatermark), in.Chunks
+		p.start, p.end, p.stable, p.aborted, p.chunks = in.Start, max(p.end, in.HighWatermark), max(p.stable, in.LastStable), in.Aborted, in.Chunks
 	}
 }
 
@@ -355,20 +364,19 @@ func (e *fetchEncoder) endpoints() {
 // partition encodes a partition's answer and returns the size of its data.
 func (e *fetchEncoder) partition(number int32, p *partitionFetch, isolation int8) (size int64) {
 	if p.code != none {
-		p.start, p.end, p.chunks = -1, -1, nil // as in Kafka
+		p.start, p.end, p.stable, p.chunks = -1, -1, -1, nil // as in Kafka
 		isolation = 0
 	}
 	e.i32(number)
 	e.i16(p.code)
 	e.i64(p.end)
-	e.i64(p.end) // last stable offset
+	e.i64(p.stable)
 	if e.version >= 5 {
 		e.i64(p.start)
 	}
-	const readCommitted = 1
 	switch {
 	case isolation == readCommitted:
-		e.array(0) // nothing was aborted
+		e.aborted(p.aborted)
 	case e.flexible:
 		e.b = append(e.b, 0) // null
 	default:
@@ -399,6 +407,16 @@ func (e *fetchEncoder) partition(number int32, p *partitionFetch, isolation int8
 	e.i32(e.leader.epoch)
 	e.noTags()
 	return size
+}
+
+// aborted encodes aborted transactions.
+func (e *fetchEncoder) aborted(list []state.AbortedTransaction) {
+	e.array(len(list))
+	for _, a := range list {
+		e.i64(a.Producer)
+		e.i64(a.First)
+		e.noTags()
+	}
 }
 
 // answer joins the buffer and the data.

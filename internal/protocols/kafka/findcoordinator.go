@@ -6,11 +6,13 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/group"
+	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/protocols/kafka/wire"
 )
 
-// FindCoordinator (10), v0 to v6: the leader coordinates all groups. Transactions are refused with
-// TRANSACTIONAL_ID_AUTHORIZATION_FAILED, share groups with INVALID_REQUEST.
+// FindCoordinator (10), v0 to v6: the leader coordinates all groups and transactions. Share groups are
+// refused with INVALID_REQUEST, and transactions with TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the bucket's
+// format level is too low for them.
 var _ = register(api{
 	key: kmsg.FindCoordinator, min: 0, max: 6, groups: true,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{
@@ -22,18 +24,19 @@ var _ = register(api{
 const (
 	groupKey       = 0
 	transactionKey = 1
-
-	groupTransactionalIDAuthorizationFailed = 53
 )
 
 func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish[*kmsg.FindCoordinatorResponse] {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
-	code, why := none, ""
-	switch {
+	code, why, resource := none, "", access.Group
+	switch level := c.b.Level().Now; {
+	case r.CoordinatorType == transactionKey && level != 0 && level < state.LevelTransactions:
+		err := &state.LevelError{Needs: state.LevelTransactions, Has: level}
+		code, why = TransactionCode(err), err.Error()
 	case r.CoordinatorType == transactionKey:
-		code, why = groupTransactionalIDAuthorizationFailed, "transactions are not supported"
+		resource = access.TransactionalID
 	case r.CoordinatorType != groupKey:
-		code, why = kerr.InvalidRequest.Code, "unsupported coordinator type: want group"
+		code, why = kerr.InvalidRequest.Code, "unsupported coordinator type: want group or transaction"
 	}
 	ns := c.nodes()
 	if code == none && (ns.leader == nil || ns.leader.id == ns.self && c.groups.Ready() != group.OK) {
@@ -42,7 +45,7 @@ func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish[*kmsg.FindC
 	find := func(key string) (int16, *string, int32, address) {
 		denied := none
 		if code == none {
-			denied = c.denied(access.Describe, access.Group, key)
+			denied = c.denied(access.Describe, resource, key)
 		}
 		switch {
 		case code != none:

@@ -57,10 +57,14 @@ func (s *server) find(v int16) {
 	if v >= 4 && (len(got.Coordinators) != 2 || got.Coordinators[1].Key != "h" || got.Coordinators[1].NodeID != 1 || got.Coordinators[1].ErrorCode != 0) {
 		s.t.Fatalf("%+v", got)
 	}
-	for kind, want := range map[int8]int16{1: 53, 2: 42} {
+	for kind, want := range map[int8]int16{1: 0, 2: 42} {
+		node := int32(-1)
+		if want == 0 {
+			node = 1
+		}
 		r.CoordinatorType = kind
 		got := ask[*kmsg.FindCoordinatorResponse](s, v, r)
-		if v >= 1 && v < 4 && (got.ErrorCode != want || got.NodeID != -1) || v >= 4 && (got.Coordinators[0].ErrorCode != want || got.Coordinators[0].ErrorMessage == nil) {
+		if v >= 1 && v < 4 && (got.ErrorCode != want || got.NodeID != node) || v >= 4 && (got.Coordinators[0].ErrorCode != want || got.Coordinators[0].NodeID != node) {
 			s.t.Fatalf("%+v", got)
 		}
 	}

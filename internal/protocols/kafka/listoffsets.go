@@ -15,6 +15,9 @@ import (
 // end offset (-1), the first record with at least a timestamp, and the first record with the
 // largest timestamp (-3). There are no tiers: -5 and -6 have no offset.
 //
+// With isolation level 1, read_committed (v2), the end offset is the last stable offset, and records behind it are
+// not found.
+//
 // librdkafka up to 1.6 uses v0 for the start and end offset. v0 returns a list of offsets. As there
 // are no segments, the list has one element: the offset of v1 or, if no record has reached the
 // timestamp, the end offset.
@@ -67,7 +70,7 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (*km
 				if ask.Timestamp == atEnd && confirm != nil {
 					p.ErrorCode = ReadCode(confirm)
 				} else {
-					c.offsetAt(ctx, &ref, ask, &p)
+					c.offsetAt(ctx, &ref, r.IsolationLevel, ask, &p)
 				}
 			}
 			if c.version == 0 && p.ErrorCode == none && ask.MaxNumOffsets > 0 {
@@ -106,7 +109,7 @@ func knownTimestamp(timestamp int64, version int16) bool {
 	return timestamp >= atStart
 }
 
-func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
+func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, isolation int8, ask *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
 	bounds, err := c.b.Bounds(ref.ID, ask.Partition)
 	if err != nil {
 		p.ErrorCode = ReadCode(err)
@@ -115,9 +118,13 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none {
 		return
 	}
+	end := bounds.Next
+	if isolation == readCommitted {
+		end = bounds.Stable
+	}
 	switch ask.Timestamp {
 	case atEnd:
-		p.Offset, p.LeaderEpoch = bounds.Next, int32(c.b.Epoch())
+		p.Offset, p.LeaderEpoch = end, int32(c.b.Epoch())
 		return
 	case atStart, atLocalStart:
 		p.Offset = bounds.Start
@@ -132,9 +139,12 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 		p.ErrorCode, p.Offset, p.Timestamp = ReadCode(err), -1, -1
 		return
 	}
+	if p.Offset > end || p.Timestamp >= 0 && p.Offset == end {
+		p.Offset, p.Timestamp = -1, -1 // it is in an open transaction
+	}
 	if c.version == 0 {
 		if p.Offset < 0 {
-			p.Offset = bounds.Next
+			p.Offset = end
 		}
 		return
 	}

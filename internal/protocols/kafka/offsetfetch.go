@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/engine/access"
@@ -14,8 +15,9 @@ import (
 )
 
 // OffsetFetch (9), v0 to v10: all topics of a group from v2, several groups from v8, topics by ID
-// in v10. The offsets are committed and include every acknowledged commit, so none is unstable
-// (v7). Leader epochs are not stored: -1. A request with a member and its epoch (v9) must come from
+// in v10. The offsets are committed and include every acknowledged commit. A client that requires stable
+// offsets (v7) gets UNSTABLE_OFFSET_COMMIT while an open transaction has offsets of the group in the
+// partition. Leader epochs are not stored: -1. A request with a member and its epoch (v9) must come from
 // that member of the consumer protocol.
 var _ = register(api{
 	key: kmsg.OffsetFetch, min: 0, max: 10, groups: true,
@@ -36,7 +38,7 @@ func (c *call) offsetFetch(ctx context.Context, r *kmsg.OffsetFetchRequest) (*km
 	if err != nil {
 		memory = nil
 	}
-	f := offsetFetchCall{call: c, memory: memory, seen: map[string]*committedOffsets{}}
+	f := offsetFetchCall{call: c, memory: memory, seen: map[string]*committedOffsets{}, stable: r.RequireStable}
 	if c.version < 8 {
 		g := f.group(ctx, oneGroup(r))
 		resp.ErrorCode = g.ErrorCode
@@ -81,6 +83,7 @@ type offsetFetchCall struct {
 	*call
 	memory *budget.Reservation          // nil: none available
 	seen   map[string]*committedOffsets // groups that were looked up
+	stable bool                         // an offset that a transaction may change is an error
 }
 
 // committedOffsets holds the committed offsets of a group.
@@ -88,24 +91,46 @@ type committedOffsets struct {
 	all  broker.GroupInfo
 	code int16
 	at   map[partition]*broker.GroupOffset
+	// staged are the partitions for which open transactions have offsets, if the request asks for stable ones.
+	staged map[partition]bool
 }
 
 func (f *offsetFetchCall) lookUp(ctx context.Context, name string) *committedOffsets {
 	if g := f.seen[name]; g != nil {
 		return g
 	}
+	// Before the offsets are read: a transaction that ends in between has changed them, or not.
+	staged := f.staged(name)
 	var info broker.GroupInfo
 	err := f.grow(name)
 	if err == nil {
 		info, err = f.groups.Offsets(ctx, name)
 	}
-	g := &committedOffsets{all: info, code: GroupCode(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
+	g := &committedOffsets{all: info, code: GroupCode(err), staged: staged, at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
 	for i := range g.all.Offsets {
 		o := &g.all.Offsets[i]
 		g.at[partition{o.Topic, o.Partition}] = o
 	}
 	f.seen[name] = g
 	return g
+}
+
+// staged returns the partitions for which open transactions have offsets of a group, if the client asks for stable
+// ones.
+func (f *offsetFetchCall) staged(name string) map[partition]bool {
+	if !f.stable {
+		return nil
+	}
+	var staged map[partition]bool
+	for _, id := range f.b.Staged(name) {
+		if t, ok := f.b.TopicOf(id.Topic); ok {
+			if staged == nil {
+				staged = map[partition]bool{}
+			}
+			staged[partition{t.Name, int32(id.Partition)}] = true
+		}
+	}
+	return staged
 }
 
 // group answers for one group. Without memory the code is that of a missing coordinator.
@@ -131,7 +156,7 @@ func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestG
 			resp.ErrorCode = GroupCode(err)
 			return resp
 		}
-		f.allOffsets(&g.all, &resp)
+		f.allOffsets(g, &resp)
 		return resp
 	}
 	for i := range r.Topics {
@@ -142,10 +167,13 @@ func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestG
 		for _, n := range t.Partitions {
 			p := offsetOf(n, nil)
 			if refused == none {
-				p = offsetOf(n, g.at[partition{name, n}])
+				p = g.offset(partition{name, n})
 			}
-			if p.ErrorCode = refused; g.code != none {
+			switch {
+			case g.code != none:
 				p.ErrorCode = g.code
+			case refused != none:
+				p.ErrorCode = refused
 			}
 			out.Partitions = append(out.Partitions, p)
 		}
@@ -183,9 +211,9 @@ func (f *offsetFetchCall) grow(name string) error {
 }
 
 // allOffsets answers with all committed offsets of a group. They are sorted by topic.
-func (c *call) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponseGroup) {
-	for i := range info.Offsets {
-		o := &info.Offsets[i]
+func (c *call) allOffsets(g *committedOffsets, resp *kmsg.OffsetFetchResponseGroup) {
+	for i := range g.all.Offsets {
+		o := &g.all.Offsets[i]
 		if !c.may(access.Describe, access.Topic, o.Topic) {
 			continue
 		}
@@ -198,8 +226,18 @@ func (c *call) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponse
 			resp.Topics = append(resp.Topics, t)
 		}
 		t := &resp.Topics[len(resp.Topics)-1]
-		t.Partitions = append(t.Partitions, offsetOf(o.Partition, o))
+		t.Partitions = append(t.Partitions, g.offset(partition{o.Topic, o.Partition}))
 	}
+}
+
+// offset is the answer for one partition of a group.
+func (g *committedOffsets) offset(at partition) kmsg.OffsetFetchResponseGroupTopicPartition {
+	if g.staged[at] {
+		p := offsetOf(at.n, nil)
+		p.ErrorCode = kerr.UnstableOffsetCommit.Code
+		return p
+	}
+	return offsetOf(at.n, g.at[at])
 }
 
 // offsetOf is the answer for one partition; offset -1 if nothing is committed.

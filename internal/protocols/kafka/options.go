@@ -42,6 +42,8 @@ type Options struct {
 	TLSBytes    int64
 	// AckTimeout bounds the wait of a produce for the store: 60 s. Clients may request less.
 	AckTimeout time.Duration
+	// TransactionTimeout is the longest timeout of a transaction that a client may ask for: 15 min.
+	TransactionTimeout time.Duration
 	// LeaderWait bounds the time that metadata waits for a leader of Cluster: 2 s.
 	LeaderWait time.Duration
 	// Idle, AuthTimeout and Step are those of framed.Options.
@@ -67,7 +69,7 @@ func (o *Options) Validate() error {
 	if o.Connections < 0 {
 		errs = append(errs, fmt.Errorf("connections %d: want 1 or more", o.Connections))
 	}
-	for _, d := range []time.Duration{o.AckTimeout, o.LeaderWait, o.Idle, o.AuthTimeout, o.Step} {
+	for _, d := range []time.Duration{o.AckTimeout, o.TransactionTimeout, o.LeaderWait, o.Idle, o.AuthTimeout, o.Step} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("timeout %s: want more than 0", d))
 		}
@@ -79,6 +81,7 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	o.AckTimeout = cmp.Or(o.AckTimeout, time.Minute)
+	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, 15*time.Minute)
 	o.LeaderWait = cmp.Or(o.LeaderWait, leaderWait)
 	return o
 }

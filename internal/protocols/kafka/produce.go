@@ -21,10 +21,14 @@ import (
 //
 // acks=1 and all are answered once the object with the batches is stored. acks=0 is not answered,
 // but an error ends the connection. An idempotent producer that repeats any of its last five
-// batches gets the first offset of the stored one. Transactions are refused with
-// TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Batches with a magic below 2, and so all of v0 to v2, are
-// refused with UNSUPPORTED_FOR_MESSAGE_FORMAT; these versions are announced because old clients
+// batches gets the first offset of the stored one. Batches with a magic below 2, and so all of v0 to
+// v2, are refused with UNSUPPORTED_FOR_MESSAGE_FORMAT; these versions are announced because old clients
 // derive from them that they may compress. Produce does not create topics; Metadata does.
+//
+// Batches of a transaction need the request's transactional ID, and the right to it, else they are
+// refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED. From v12 on the first batch in a partition adds it
+// to the transaction (version 2). Before, the client must have added it, else it gets INVALID_TXN_STATE,
+// or in v11 TRANSACTION_ABORTABLE.
 //
 // A standby, and a leader that was deposed, answer NOT_LEADER_OR_FOLLOWER; from v10 on with the
 // leader and its address, so that the client needs no Metadata (KIP-951).
@@ -52,9 +56,25 @@ type produceCall struct {
 	at         []*kmsg.ProduceResponseTopicPartition // answer of each append
 	refs       []broker.TopicRef                     // of each append
 	ticket     *broker.Ticket
-	standby    bool // another broker leads
-	failed     bool // before it reached the broker
-	overBudget bool // refused for lack of memory
+	txn        producer // of the transactional ID
+	standby    bool     // another broker leads
+	failed     bool     // before it reached the broker
+	overBudget bool     // refused for lack of memory
+}
+
+// producer is the producer that has the transactional ID of a request.
+type producer struct {
+	state.ProducerEpoch
+	known  bool
+	denied int16
+}
+
+// findProducer finds the producer of the request's transactional ID.
+func (p *produceCall) findProducer() {
+	if id := p.r.TransactionID; id != nil {
+		p.txn.denied = p.denied(access.Write, access.TransactionalID, *id)
+		p.txn.ProducerEpoch, p.txn.known = p.b.ProducerOf(*id)
+	}
 }
 
 // produce submits the batches of a request, so that the log has the order of the requests, and
@@ -70,6 +90,7 @@ func (c *call) produce(ctx context.Context) (framed.Finish, error) {
 	if c.version < batchVersion {
 		c.warnVersion("kafka: Produce of an old format refused", batchVersion)
 	}
+	p.findProducer()
 	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(r.Topics))
 	for i := range r.Topics {
 		p.topic(&r.Topics[i], &p.resp.Topics[i])
@@ -131,8 +152,8 @@ func (p *produceCall) find(t *kmsg.ProduceRequestTopic) (ref broker.TopicRef, ch
 // partition checks the batches of a partition and adds them to the appends.
 func (p *produceCall) partition(ref *broker.TopicRef, check *access.Check, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (int16, error) {
 	switch {
-	case p.r.TransactionID != nil:
-		return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
+	case p.txn.denied != none:
+		return p.txn.denied, errDenied
 	case p.version < batchVersion:
 		return kerr.UnsupportedForMessageFormat.Code, nil
 	case in.Partition < 0 || int(in.Partition) >= ref.Partitions:
@@ -148,9 +169,13 @@ func (p *produceCall) partition(ref *broker.TopicRef, check *access.Check, in *k
 	if err != nil {
 		return AppendCode(err), err
 	}
+	limits.Transactional = p.r.TransactionID != nil
 	sum, err := record.CheckRepair(in.Records, limits) // in place; the request owns the frame
 	if err != nil {
 		return AppendCode(err), err
+	}
+	if code, err := p.outsideTransaction(&sum, ref.Name, in.Partition); code != none {
+		return code, err
 	}
 	p.frame.Retain()
 	p.appends = append(p.appends, broker.Append{
@@ -159,6 +184,31 @@ func (p *produceCall) partition(ref *broker.TopicRef, check *access.Check, in *k
 	})
 	p.at, p.refs = append(p.at, out), append(p.refs, *ref)
 	return none, nil
+}
+
+// outsideTransaction returns why batches cannot be part of the transaction of the request's
+// transactional ID. Whether their epoch is that of the transaction is decided when they have a slot.
+func (p *produceCall) outsideTransaction(sum *record.Summary, topic string, n int32) (int16, error) {
+	switch level := p.b.Level().Now; {
+	case !sum.Transactional:
+		return none, nil
+	case level < state.LevelTransactions:
+		err := &state.LevelError{Needs: state.LevelTransactions, Has: level}
+		return AppendCode(err), err
+	case !p.txn.known || p.txn.ID != sum.ProducerID:
+		return AppendCode(state.ErrUnknownTransaction), state.ErrUnknownTransaction
+	case p.version >= addsPartitions:
+		return none, nil
+	}
+	of := state.ProducerEpoch{ID: sum.ProducerID, Epoch: sum.ProducerEpoch}
+	if p.txns.inTransaction(*p.r.TransactionID, of, partition{topic, n}) {
+		return none, nil
+	}
+	err := errors.New("the partition was not added to the transaction")
+	if p.version >= knowsAbortable {
+		return kerr.TransactionAbortable.Code, err
+	}
+	return kerr.InvalidTxnState.Code, err
 }
 
 // zstdVersion is the first version with zstd, because older clients cannot read it (KIP-110).
@@ -170,14 +220,14 @@ func (p *produceCall) refused(batches []byte) (int16, error) {
 	if len(batches) == 0 { // after CORRUPT_MESSAGE clients would retry
 		return kerr.InvalidRecord.Code, errors.New("no batch")
 	}
-	const appendTime, transactional = 0x08, 0x10
+	const appendTime = 0x08
 	for b := batches; ; {
 		first, rest, err := record.Split(b)
 		switch {
 		case err != nil:
 			return none, nil
-		case first.Attributes()&transactional != 0:
-			return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
+		case first.Transactional() && p.r.TransactionID == nil:
+			return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("batch of a transaction without a transactional ID")
 		case first.Attributes()&appendTime != 0:
 			return kerr.InvalidTimestamp.Code, errors.New("timestamp type append time: only the broker sets it")
 		case p.version < zstdVersion && first.Compression() == record.Zstd:

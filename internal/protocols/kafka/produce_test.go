@@ -70,17 +70,20 @@ func TestProduceRefused(t *testing.T) {
 		change  func(r *kmsg.ProduceRequest)
 		code    int16
 	}{
-		"magic 1":                {7, records(changed(16, 1)), 43},
-		"magic 0":                {7, records(changed(16, 0)), 43},
-		"old version":            {2, records(good()), 43},
-		"a flipped bit":          {9, func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records[65] ^= 1 }, 2},
-		"cut off":                {9, records(good()[:65]), 2},
-		"nothing":                {9, records(nil), 87},
-		"control":                {9, records(changed(22, 0x20)), 87},
-		"transactional":          {9, records(changed(22, 0x10)), 53},
-		"append time":            {9, records(changed(22, 0x08)), 32},
-		"zstd before v7":         {6, records(changed(22, 4)), 76},
-		"transactional id":       {9, func(r *kmsg.ProduceRequest) { r.TransactionID = &id }, 53},
+		"magic 1":        {7, records(changed(16, 1)), 43},
+		"magic 0":        {7, records(changed(16, 0)), 43},
+		"old version":    {2, records(good()), 43},
+		"a flipped bit":  {9, func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records[65] ^= 1 }, 2},
+		"cut off":        {9, records(good()[:65]), 2},
+		"nothing":        {9, records(nil), 87},
+		"control":        {9, records(changed(22, 0x20)), 87},
+		"transactional":  {9, records(changed(22, 0x10)), 53},
+		"append time":    {9, records(changed(22, 0x08)), 32},
+		"zstd before v7": {6, records(changed(22, 4)), 76},
+		"of an unknown id": {9, func(r *kmsg.ProduceRequest) {
+			r.TransactionID = &id
+			r.Topics[0].Partitions[0].Records = ofTransaction(batch(t, &record.Producer{ID: 7}, "v"))
+		}, 49},
 		"unknown codec":          {9, records(changed(22, 5)), 76},
 		"count":                  {9, records(changed(60, 2)), 87},
 		"unknown topic":          {12, func(r *kmsg.ProduceRequest) { r.Topics[0].Topic = "other" }, 3},
@@ -117,6 +120,13 @@ func TestProduceRefused(t *testing.T) {
 
 func records(b []byte) func(*kmsg.ProduceRequest) {
 	return func(r *kmsg.ProduceRequest) { r.Topics[0].Partitions[0].Records = b }
+}
+
+// ofTransaction makes a batch one of a transaction.
+func ofTransaction(b []byte) []byte {
+	b[22] |= record.AttrTransactional
+	crc(b)
+	return b
 }
 
 // crc corrects the checksum of a batch.
@@ -161,8 +171,8 @@ func TestProduceAgain(t *testing.T) {
 	}
 	tx := kmsg.NewPtrInitProducerIDRequest()
 	tx.TransactionalID = new(string)
-	if got := c.ask(tx, 4).(*kmsg.InitProducerIDResponse); got.ErrorCode != 53 {
-		t.Errorf("transactional: %+v", got)
+	if got := c.ask(tx, 4).(*kmsg.InitProducerIDResponse); got.ErrorCode != 42 {
+		t.Errorf("an empty transactional ID: %+v", got)
 	}
 }
 

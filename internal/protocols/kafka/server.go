@@ -53,6 +53,8 @@ type Server struct {
 	produceBytes             int // maximum size of a produce
 
 	groups *coordinator.Coordinator
+	txns   transactions
+	opened atomic.Uint64 // connections, which numbers them
 	met    *meters
 	lines  sampled.Lines // that clients can repeat
 	*departure
@@ -83,6 +85,7 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	limit := b.Budget().RequestMax()
 	s.produceBytes = int(min(limit+limit/broker.FramingShare, s.produceClass.Limit()))
 	s.met = newMeters(s.o.Metrics, s.apis)
+	b.WhileLeading(func(context.Context) { s.txns.leads(b.LeadingEpoch(), &s.opened) })
 	s.conns = framed.New(framed.Options{
 		Name: "kafka", HeadBytes: wire.HeadMin,
 		Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Limits: o.Limits, Connections: o.Connections, TLSBytes: o.TLSBytes, QueueBytes: int64(s.produceBytes),
@@ -107,12 +110,13 @@ func (s *Server) Close(ctx context.Context) error { return s.conns.Close(ctx) }
 // open creates the session of a new connection.
 func (s *Server) open(c net.Conn, cut func()) framed.Session {
 	secured, _ := c.(*tlsport.Conn)
-	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr(), secured: secured, cut: cut}
+	return &session{Server: s, number: s.opened.Add(1), local: c.LocalAddr(), remote: c.RemoteAddr(), secured: secured, cut: cut}
 }
 
 // session is one connection. Only the reader's goroutine changes it; calls read it.
 type session struct {
 	*Server
+	number        uint64 // of the connection, in the order in which they were accepted
 	local         net.Addr
 	remote        net.Addr
 	secured       *tlsport.Conn                 // nil without TLS
@@ -312,7 +316,7 @@ func (c *call) open(ctx context.Context, b []byte) (framed.Finish, error) {
 	}
 	c.noteClient(head.Client)
 	c.client, c.body = head.Client, body[:len(body)-len(rest)]
-	if a.leader && !c.forwarded && c.standsBy() {
+	if a.leader && !c.forwarded && c.standsBy() && (a.stays == nil || !a.stays(c)) {
 		return c.forward, nil
 	}
 	return a.begin(c, ctx)

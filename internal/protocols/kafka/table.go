@@ -46,6 +46,8 @@ type api struct {
 	brokers bool
 	// leader is set for keys that only the leader can serve, and a standby forwards.
 	leader bool
+	// stays selects requests of such a key that a standby serves nevertheless. nil: none.
+	stays func(c *call) bool
 	// unauthenticated allows requests before authentication.
 	unauthenticated bool
 	// begin begins a request in the reader's goroutine, and so in the order of requests. It must

@@ -41,6 +41,39 @@ func (c *Coordinator) Commit(caller *group.Caller, check *access.Check, commits 
 	}
 }
 
+// Stage admits offsets that a transaction commits, by the group's rules for the caller, and adds them to the
+// transaction. It is Commit otherwise. caller.Transactional must be set; s.Epoch is.
+func (c *Coordinator) Stage(caller *group.Caller, check *access.Check, s *broker.StageOffsets) (wait func(ctx context.Context) ([]error, group.Code)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	code := c.leadLocked()
+	var admitted uint64
+	if code == group.OK {
+		admitted, code = c.core.Begin(c.now(), caller)
+	}
+	if code != group.OK {
+		return func(context.Context) ([]error, group.Code) { return nil, code }
+	}
+	c.countLocked()
+	core, staged := c.core, make(chan []error, 1)
+	s.Epoch = c.epoch
+	c.done.Go(func() {
+		staged <- c.b.StageOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), *s)
+		c.endCommit(core, s.Group, admitted)
+	})
+	return func(ctx context.Context) ([]error, group.Code) {
+		late := time.NewTimer(c.o.CommitTimeout)
+		defer late.Stop()
+		select {
+		case errs := <-staged:
+			return errs, group.OK
+		case <-ctx.Done():
+		case <-late.C:
+		}
+		return nil, group.RequestTimedOut
+	}
+}
+
 // queueLocked queues an admitted commit.
 func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit, check *access.Check) *broker.OffsetTicket {
 	t := c.b.SubmitOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), c.epoch, group, commits)

@@ -70,7 +70,7 @@ func (c *Core) transactOne(p *Proposal, x *Transact, records []state.Record) ([]
 	case state.TransactionInit:
 		return c.initTransactions(p, t, x, records)
 	case state.TransactionOffsets:
-		if err := owns(t, x.Producer); err != nil {
+		if err := Owns(t, x.Producer); err != nil {
 			return records, err
 		}
 		x.Result = x.Producer
@@ -106,8 +106,8 @@ func next(t *state.Transaction, fresh int64) state.ProducerEpoch {
 	return state.ProducerEpoch{ID: t.Producer, Epoch: t.Epoch + 1}
 }
 
-// owns returns why a producer may not use a transactional ID, or nil.
-func owns(t *state.Transaction, p state.ProducerEpoch) error {
+// Owns returns why a producer may not use a transactional ID, or nil.
+func Owns(t *state.Transaction, p state.ProducerEpoch) error {
 	switch {
 	case t == nil || p.ID < 0 || p.ID != t.Producer && p.ID != t.Was.ID:
 		return state.ErrUnknownTransaction
@@ -133,7 +133,7 @@ func (c *Core) begunAfter(p *Proposal, t *state.Transaction, x *Transact) bool {
 // refusesEnd returns why a producer cannot end its transaction, which is open or not. ErrDuplicate: it has ended so; x
 // has the result.
 func refusesEnd(t *state.Transaction, x *Transact, open bool) error {
-	err := owns(t, x.Producer)
+	err := Owns(t, x.Producer)
 	if open || err == state.ErrUnknownTransaction {
 		return err
 	}
