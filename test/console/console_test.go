@@ -18,6 +18,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
@@ -238,8 +242,8 @@ func run(ctx context.Context, env []string) (string, error) {
 	return out.String(), err
 }
 
-// control returns an address at which a case kills and starts the broker, or replaces it by one with
-// events of the past.
+// control returns an address at which a case kills and starts the broker, replaces it by one with events of
+// the past, or opens a transaction.
 func control(t *testing.T, b *testenv.InteropBroker) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -261,8 +265,27 @@ func control(t *testing.T, b *testenv.InteropBroker) string {
 		}
 		b.Start()
 	})
+	mux.HandleFunc("POST /transaction", func(w http.ResponseWriter, r *http.Request) {
+		if err := openTransaction(r.Context(), b.Address, r.FormValue("id"), r.FormValue("topic")); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 	s := &http.Server{Handler: mux}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return fmt.Sprintf("http://%s", l.Addr())
+}
+
+// openTransaction leaves a transaction open with a record in a topic.
+func openTransaction(ctx context.Context, address, id, topic string) error {
+	c, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.TransactionalID(id), kgo.TransactionTimeout(10*time.Minute),
+		kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.BeginTransaction(); err != nil {
+		return err
+	}
+	return c.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr()
 }

@@ -265,9 +265,10 @@ func (b *Broker) OpenTransactions(visible func(id string) bool) (n int, oldest T
 	return n, oldest
 }
 
-// TransactionRef is a transactional ID, and the number of partitions of its open transaction.
+// TransactionRef is a transactional ID, whether it has an open transaction, and the number of its partitions.
 type TransactionRef struct {
 	ID    string
+	Open  bool
 	Parts int
 }
 
@@ -275,7 +276,7 @@ type TransactionRef struct {
 func (b *Broker) TransactionRefs() (refs []TransactionRef) {
 	b.log.Read(func(s *state.State) {
 		for _, t := range s.Transactions() {
-			refs = append(refs, TransactionRef{t.ID, len(t.Parts)})
+			refs = append(refs, TransactionRef{t.ID, t.Open(), len(t.Parts)})
 		}
 	})
 	return refs

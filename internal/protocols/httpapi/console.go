@@ -100,7 +100,7 @@ func (a *API) sessionOf(by *caller) *api.Session {
 	if t := a.b.AuditTopic(); t != "" && by.Allow(access.Read, access.Topic, t) {
 		s.AuditTopic = t
 	}
-	for _, t := range []access.ResourceType{access.Topic, access.Group, access.Cluster, access.Trigger, access.Metrics} {
+	for _, t := range []access.ResourceType{access.Topic, access.Group, access.TransactionalID, access.Cluster, access.Trigger, access.Metrics} {
 		for _, o := range access.OperationsOf(t) {
 			if by.AllowSome(o, t) {
 				s.May[t.String()] = append(s.May[t.String()], o.String())

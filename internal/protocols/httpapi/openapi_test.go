@@ -180,7 +180,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 	}
 	known := map[string]bool{
 		"Last-Event-ID": true, "If-None-Match": true, "If-Match": false, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false, ParamCounts: false, VariableRun: false,
-		variableQueue: false, variableMessage: false, variableSchedule: false, ParamDryRun: false, paramDelay: false, paramAt: false, paramDedup: false, paramPriority: false, paramExpire: false,
+		variableQueue: false, variableMessage: false, variableSchedule: false, ParamDryRun: false, paramDelay: false, paramAt: false, paramDedup: false, paramPriority: false, paramExpire: false, paramOpen: false,
 	}
 	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence, api.HeaderAfter} {
 		known[name] = false

@@ -13,6 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/protocols/problem"
 )
 
+// paramOpen asks for transactional IDs with an open transaction only.
+const paramOpen = "open"
+
 // Upper bounds of the memory of a transactional ID in an answer, and of a partition of its transaction.
 const (
 	transactionBytes     = 4 << 10
@@ -22,7 +25,7 @@ const (
 // getTransactions answers with one transactional ID, if it is named, or with all.
 func (a *API) getTransactions(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
-	page := parsePage(q)
+	page, open := parsePage(q), q.Bool(paramOpen)
 	if _, one := q.Text(httpconn.ParamTransactional); one {
 		id := q.TransactionalID()
 		if q.Fault != nil {
@@ -39,7 +42,7 @@ func (a *API) getTransactions(w http.ResponseWriter, r *http.Request, by *caller
 	a.readHeaders(w)
 	l := a.newList(w, "transactions", page.most)
 	for _, ref := range a.b.TransactionRefs() {
-		if !page.has(ref.ID) || !by.Allow(access.Describe, access.TransactionalID, ref.ID) {
+		if open && !ref.Open || !page.has(ref.ID) || !by.Allow(access.Describe, access.TransactionalID, ref.ID) {
 			continue
 		}
 		err := l.add(r.Context(), ref.ID, transactionMemory(ref.Parts), func() (any, error) {

@@ -96,6 +96,12 @@ func TestTransactions(t *testing.T) {
 		t.Errorf("a client that may describe topic b sees %+v", list)
 	}
 
+	s.transactor("idle")
+	s.must(200, s.get("/transactions?open=true"), &list)
+	if len(list.Transactions) != 1 || list.Transactions[0].ID != x.id {
+		t.Errorf("open transactions: %+v", list)
+	}
+
 	read := func() string { return string(s.get("/records?topic-name=a&offset=0&timeout=0s", api.NDJSON).body) }
 	if body := read(); !strings.Contains(body, "before") || strings.Contains(body, "after") {
 		t.Errorf("committed reads beside an open transaction: %s", body)

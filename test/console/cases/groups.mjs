@@ -12,6 +12,7 @@ export async function run(t) {
   await reset(t);
   await moved(t);
   await members(t);
+  await transactions(t);
   await huge(t);
   await remove(t);
   await narrow(t);
@@ -162,6 +163,42 @@ async function members(t) {
   await page.getByRole("alert").filter({ hasText: "consumer group has members" }).waitFor();
   t.equal(await committed(t, "busy"), [10], "after a refused reset");
   member.destroy();
+}
+
+/** An open transaction is shown, and aborted after a question. */
+async function transactions(t) {
+  const { page } = t, odd = hostile.slice(0, 100);
+  t.equal((await t.api("PUT", "/topic?topic-name=pay", { partitions: 1 })).status, 201, "create a topic");
+  await t.open("#/groups");
+  await page.getByRole("link", { name: "mail", exact: true }).waitFor();
+  t.equal(await page.getByText("Open transactions").count(), 0, "the part without a transaction");
+  await t.control(`transaction?topic=pay&id=${encodeURIComponent(odd)}`);
+  await t.control("transaction?topic=pay&id=pay-1");
+  await t.until(async () => (await cells(t, "Open transactions").catch(() => [])).length === 2, "the transactions are shown");
+  const row = (await cells(t, "Open transactions")).find(r => r[0] === "pay-1");
+  t.equal([row[2], row[3]], ["10 min", "pay/0 offset 0"], "the timeout, and where readers wait");
+  t.equal(await page.locator("main img").count(), 0, "images in the page");
+  await t.axe("open transactions");
+  await t.picture("transactions");
+
+  await page.getByRole("button", { name: "Abort pay-1" }).click();
+  await page.getByRole("dialog").waitFor();
+  await t.axe("abort a transaction");
+  await t.picture("transaction-abort");
+  await page.keyboard.press("Escape");
+  t.equal((await t.api("GET", "/transactions?transactional-id=pay-1")).json.state, "open", "after Escape");
+  await page.getByRole("button", { name: "Abort pay-1" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Abort" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await t.until(async () => (await cells(t, "Open transactions")).length === 1, "the aborted one is gone");
+  t.equal((await t.api("GET", "/transactions?transactional-id=pay-1")).json.state, "aborted_by_broker", "after the abort");
+
+  // A viewer sees it, and has no button.
+  const { json: { token } } = await t.api("POST", "/tokens", { id: "watcher", preset: "viewer" }), viewer = await t.login(token);
+  await viewer.open("#/groups");
+  await viewer.page.getByText("Open transactions").first().waitFor();
+  t.equal(await viewer.page.getByRole("button", { name: /^Abort/ }).count(), 0, "buttons of a viewer");
+  t.equal((await t.api("POST", `/transactions/abort?transactional-id=${encodeURIComponent(odd)}`)).status, 200, "abort the other one");
 }
 
 /** join makes a member of a group over the Kafka protocol. */

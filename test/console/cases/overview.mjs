@@ -111,7 +111,14 @@ async function attention(t) {
   await t.until(async () => (await t.api("GET", "/triggers?counts=true")).json.triggers.find(x => x.id === trigger)?.firings?.states.dead, "a dead delivery");
   // Its last commit is some seconds ago. The page takes the broker's clock from the answer.
   const end = await t.change("**/groups?*", answer => ({ headers: { ...answer.headers(), date: new Date(Date.parse(answer.headers().date) + 3600_000).toUTCString() } }));
+  // The broker warns of a transaction only after a minute.
+  const old = await t.change("**/status", async answer => {
+    const s = await answer.json();
+    return { json: { ...s, warnings: [...s.warnings ?? [], 'the transaction of "pay-1" has been open for 2m0s: triggers wait for it'] } };
+  });
   await page.reload();
+  const warning = page.getByRole("listitem").filter({ hasText: 'The transaction of "pay-1" has been open for 2m0s: triggers wait for it.' });
+  t.equal(await warning.getByRole("link", { name: "Transactions" }).getAttribute("href"), "#/groups", "the page that shows the transaction");
   await page.getByText(`Group ${group} is 1,200 records behind and has no member.`).waitFor();
   await page.getByText(`Trigger ${trigger}: 1 delivery was given up.`).waitFor();
   await page.getByText(/dead deliver/).waitFor();
@@ -120,6 +127,7 @@ async function attention(t) {
   await page.getByRole("listitem").filter({ hasText: group }).getByRole("link", { name: "Group" }).click();
   await page.getByRole("heading", { name: group }).waitFor();
   await end();
+  await old();
   await t.api("DELETE", `/triggers/${trigger}`);
   await t.api("DELETE", `/groups?group=${encodeURIComponent(group)}`);
 }

@@ -9,6 +9,7 @@ import { go, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { getGroups } from "../../lib/status";
 import { Reset } from "./reset";
+import { Transactions } from "./transactions";
 
 /** Offset is the committed offset of a group in one partition. */
 export interface Offset { topic: string; partition: number; offset: Int; metadata?: string; committed_at: string; start_offset: Int; next_offset: Int; lag: Int }
@@ -48,6 +49,7 @@ const topicsOf = (g: Group) => [...new Set(g.offsets.map(o => o.topic))];
 function All() {
   const list = useList("/groups", { order: "lag" }, 5000, getGroups<Paged<"groups", Group>>);
   return <Page title="Groups" lead="Consumers that share their work and keep their position in the broker. The one with the most records left to read is first.">
+    {may("describe", "transactional-id") && <Transactions />}
     <List of={list} rows={list.data?.groups} label="Name contains" noun="group" none="No group has committed an offset yet. A Kafka consumer with a group.id makes one, and so does seb consume --group.">{rows =>
       <div class="card"><Table caption="Groups" rows={rows} keyOf={g => g.group} columns={[
         { name: "Group", cell: g => <a href={to("groups", g.group)}><bdi>{g.group}</bdi></a> },

@@ -14,6 +14,7 @@ const silentMs = 10 * 60_000;
 
 /** helper is the page that helps with a warning of the broker. */
 function helper(warning: string): Pick<Item, "href" | "link"> {
+  if (/^the transaction/.test(warning)) return { href: to("groups"), link: "Transactions" };
   return /trigger|deliver/i.test(warning) ? { href: to("triggers"), link: "Triggers" } : { href: to("broker"), link: "Broker" };
 }
 
