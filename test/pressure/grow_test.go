@@ -42,6 +42,7 @@ func TestStateGrows(t *testing.T) {
 		{"offsets", (*grown).offsets, kerr.InvalidCommitOffsetSize, 1000},
 		{"members", (*grown).members, kerr.GroupMaxSizeReached, 100_000},
 		{"producers", (*grown).producers, kerr.NotEnoughReplicas, 400},
+		{"transactions", (*grown).transactions, kerr.PolicyViolation, 25},
 		{"tokens", (*grown).tokens, nil, 20},
 		{"rules", (*grown).rules, errStateFull, 100},
 		{"quotas", (*grown).quotas, nil, 10},
@@ -349,7 +350,7 @@ func (g *grown) members() error {
 func (g *grown) lists() {
 	g.t.Helper()
 	for range 4 {
-		for _, path := range []string{"/topics", "/groups", "/topic?topic-name=topic-000000", "/group?group=group-000000", "/quotas", "/metrics", "/readyz"} {
+		for _, path := range []string{"/topics", "/groups", "/topic?topic-name=topic-000000", "/group?group=group-000000", "/quotas", "/transactions", "/metrics", "/readyz"} {
 			g.wg.Go(func() {
 				switch resp, _, err := g.ask(g.t.Context(), g.url+path, request{accept: "application/json, text/plain", client: http.DefaultClient, discard: true}); {
 				case err != nil:
