@@ -427,11 +427,13 @@ export interface Outcome {
     status?: number;
     took_ns: number;
 }
-/** Partition is one partition of a topic. Offsets from `start_offset` to before `next_offset` can be read. */
+/** Partition is one partition of a topic. Offsets from `start_offset` to before `last_stable_offset` can be read, and up to `next_offset` with `isolation=uncommitted`. */
 export interface Partition {
     bytes: number;
     /** The offset up to which the partition was compacted. Absent if it was not. */
     compacted_offset?: number;
+    /** Offset of the first record of the oldest open transaction; without one, `next_offset`. */
+    last_stable_offset: number;
     /** Absent if nothing was written. */
     latest_commit_at?: string;
     next_offset: number;

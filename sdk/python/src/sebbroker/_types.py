@@ -709,6 +709,8 @@ class StoredBatches(TypedDict):
 
 class _Partition(TypedDict):
     bytes: int
+    # Offset of the first record of the oldest open transaction; without one, `next_offset`.
+    last_stable_offset: int
     next_offset: int
     partition: int
     # After compaction fewer than offsets. An upper bound after a trim into a compacted range.
@@ -716,7 +718,8 @@ class _Partition(TypedDict):
     start_offset: int
 
 
-# Partition is one partition of a topic. Offsets from `start_offset` to before `next_offset` can be read.
+# Partition is one partition of a topic. Offsets from `start_offset` to before `last_stable_offset` can be read, and
+# up to `next_offset` with `isolation=uncommitted`.
 class Partition(_Partition, total=False):
     # The offset up to which the partition was compacted. Absent if it was not.
     compacted_offset: int
