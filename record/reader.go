@@ -25,6 +25,9 @@ import (
 type Reader struct {
 	// Limits bounds the decompression of each batch; BatchBytes is ignored. Set it before Reset.
 	Limits Limits
+	// Gaps lets a batch begin beyond the end of the one before, as in an answer of the broker that leaves out
+	// batches of transactions.
+	Gaps bool
 
 	rest []byte // batches that are not opened yet
 	size int    // bytes given to Reset
@@ -135,7 +138,7 @@ func (r *Reader) open() bool {
 		return false
 	}
 	base, want := batch.BaseOffset(), r.next
-	if !r.opened {
+	if !r.opened || r.Gaps && base > want {
 		want = base
 	}
 	r.batch, r.rest, r.opened, r.next = batch, rest, true, base+batch.Span()

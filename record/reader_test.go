@@ -257,3 +257,23 @@ func BenchmarkBatch(b *testing.B) {
 		})
 	}
 }
+
+// TestReaderOfGaps: with Gaps a batch may begin later than the one before ends, but never earlier.
+func TestReaderOfGaps(t *testing.T) {
+	for _, c := range []struct {
+		second int64
+		gaps   bool
+		want   string
+	}{
+		{10, false, "[6 8 11 13] true"}, {11, false, "[6 8] false"}, {11, true, "[6 8 12 14] true"}, {9, true, "[6 8] false"},
+	} {
+		r := Reader{Gaps: c.gaps}
+		var got []int64
+		for r.Reset(append(compacted(5), compacted(c.second)...), 0); r.Next(); {
+			got = append(got, r.Offset())
+		}
+		if text := fmt.Sprint(got, r.Err() == nil); text != c.want {
+			t.Errorf("second batch at %d, gaps %v: %s, want %s", c.second, c.gaps, text, c.want)
+		}
+	}
+}

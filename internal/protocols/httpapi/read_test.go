@@ -22,7 +22,7 @@ import (
 // batchValues decodes an answer of RecordBatches.
 func (a *answered) batchValues(t *testing.T, from int64) (out []string) {
 	t.Helper()
-	var r record.Reader
+	r := record.Reader{Gaps: true}
 	r.Reset(a.body, from)
 	for r.Next() {
 		out = append(out, string(r.Record().Value))
