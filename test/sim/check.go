@@ -45,6 +45,7 @@ type checker struct {
 	newest      int64              // append time of the chain's newest DATA
 	pairs       pairs              // of the slot that is applied
 	wholes      wholes
+	txs         txTruth
 	events      events
 	// When the sender of the SEAL with a nonce last looked for the lost slot.
 	looked map[record.ID]tok
@@ -59,6 +60,7 @@ type value struct {
 	audited  bool           // it is the first of an append with an audit record
 	check    *access.Check  // nil: sent by no principal
 	atomic   *atomicRequest // that has it; nil: none
+	tx       *tx            // that has it; nil: none
 }
 
 func newChecker(s *simulation) *checker {
@@ -68,7 +70,7 @@ func newChecker(s *simulation) *checker {
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, sealers: map[record.ID]state.Run{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, deletedOnce: map[string]bool{}, epochs: map[record.ID]bool{}, looked: map[record.ID]tok{},
-		pairs: pairs{}, events: newEvents(),
+		pairs: pairs{}, events: newEvents(), txs: newTxTruth(),
 	}
 }
 
@@ -162,6 +164,7 @@ func (c *checker) advance() bool {
 	}
 	c.paired(o.Head.Slot)
 	c.whole(key, recs)
+	c.transacted(key, recs)
 	for i := range recs {
 		if recs[i].Kind == state.PackInstall {
 			c.packs[state.PackKey(0, o.Head.Epoch, o.Head.Nonce, recs[i].Pack.ID)] = true
@@ -187,6 +190,7 @@ func (c *checker) removed(recs []state.Record) {
 			for _, n := range c.w.nodes {
 				if n.run != nil {
 					delete(n.run.seen, k)
+					delete(n.run.stable, k)
 				}
 			}
 		}
@@ -199,29 +203,45 @@ func (c *checker) removed(recs []state.Record) {
 func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []byte) {
 	t := c.fold.Topic(e.Topic)
 	k := partKey{t.Name, e.Partition}
-	if err := c.sent.Check(batches, t.LogAppendTime()); err != nil {
-		c.w.fail("I4: %v in slot %d: %v", k, h.Slot, err)
-	}
 	var r record.Reader
-	r.Reset(batches, e.Base)
-	for r.Next() {
-		rec := r.Record()
-		if rec.Offset != int64(len(c.log[k])) {
-			c.w.fail("I4: %v: offset %d, expected %d", k, rec.Offset, len(c.log[k]))
+	for rest := batches; len(rest) > 0 && c.w.err == nil; {
+		b, more, err := record.Split(rest)
+		if rest = more; err != nil {
+			c.w.fail("I4: %v at offset %d: %v", k, e.Base, err)
+			return
 		}
-		v := identity(rec)
-		c.comes(v, k, rec)
-		c.event(k, rec)
-		c.authorized(v, h.Slot)
-		c.pairs.appended(c, k, v)
-		c.timed(h, e, k, rec)
+		if b.Control() {
+			c.marker(b, k, h)
+			continue
+		}
+		if err := c.sent.Check(b, t.LogAppendTime()); err != nil {
+			c.w.fail("I4: %v in slot %d: %v", k, h.Slot, err)
+		}
+		for r.Reset(b, b.BaseOffset()); r.Next(); {
+			c.appendRecord(h, e, k, b, r.Record())
+		}
+		if err := r.Err(); err != nil {
+			c.w.fail("I4: %v at offset %d: %v", k, e.Base, err)
+		}
+	}
+}
+
+func (c *checker) appendRecord(h *record.Head, e *record.IndexEntry, k partKey, b record.Batch, rec *record.Record) {
+	if rec.Offset != int64(len(c.log[k])) {
+		c.w.fail("I4: %v: offset %d, expected %d", k, rec.Offset, len(c.log[k]))
+	}
+	v := identity(rec)
+	c.comes(v, k, rec)
+	c.event(k, rec)
+	c.authorized(v, h.Slot)
+	c.pairs.appended(c, k, v)
+	c.timed(h, e, k, rec)
+	if !b.Transactional() { // else once it is committed
 		c.keyed(k, rec)
-		c.log[k] = append(c.log[k], v)
-		c.records++
 	}
-	if err := r.Err(); err != nil {
-		c.w.fail("I4: %v at offset %d: %v", k, e.Base, err)
-	}
+	c.inTx(b, k, rec)
+	c.log[k] = append(c.log[k], v)
+	c.records++
 }
 
 // comes checks I2 for a committed record. In a topic of triggers records may repeat.
@@ -322,6 +342,7 @@ func (c *checker) read(r *run) {
 		c.w.fail("I5: node %d returned %d records of %v before, now %d", r.n.id, r.seen[k], k, p.Next)
 	}
 	r.seen[k] = p.Next
+	c.readTx(r, k, p)
 	if p.Start < p.Next {
 		c.readAt(r, k, p, p.Start+c.w.loadRand.Int64N(p.Next-p.Start))
 	}
@@ -355,6 +376,9 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 	var r record.Reader
 	r.Reset(body[g.Pos:g.Pos+g.Len], offset)
 	there = r.Next()
+	if isMarker(c.log[k][offset]) && r.Err() == nil && (!there || r.Record().Offset != offset) {
+		return
+	}
 	if there && r.Record().Offset == offset && identity(r.Record()) == c.log[k][offset] {
 		c.sameTime(k, r.Record(), key, g.MinTime, g.MaxTime)
 		return

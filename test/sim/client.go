@@ -64,6 +64,8 @@ type op struct {
 	change      *op   // of the queue, with delayed
 	call        bool  // of a call, whose answer is not that of the op
 	begun       bool  // it is in a slot that was sent
+	transact    *core.Transact
+	staged      *state.StagedOffset // of transact, in a partition of key
 }
 
 // answer gives the client its answer; only the first call counts.
@@ -73,7 +75,7 @@ func (o *op) answer(out outcome, base int64) {
 		return
 	}
 	o.outcome, o.base = out, base
-	if o.create != "" || o.rec != nil {
+	if o.create != "" || o.rec != nil || o.transact != nil {
 		o.w.mark("op", o.id, uint64(out))
 		if o.done != nil {
 			o.done(o)

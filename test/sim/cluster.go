@@ -70,6 +70,7 @@ func drawCluster(seed uint64) Config {
 	}
 	k.Callers = rand.New(rand.NewPCG(seed, 0x5ebd)).IntN(4)
 	c.Atomics = rand.New(rand.NewPCG(seed, 0x5ebf)).IntN(6) / 5 * 2
+	c.Transactions = rand.New(rand.NewPCG(seed, 0x5ec1)).IntN(6) / 4
 	more := rand.New(rand.NewPCG(seed, 0x5ebe))
 	if k.More = more.IntN(2) == 0; k.More && more.IntN(2) == 0 {
 		k.Old, k.Older, k.Stay = true, 1+more.IntN(c.Nodes), true

@@ -212,7 +212,9 @@ func (c *checker) keyed(k partKey, r *record.Record) {
 		return
 	}
 	t := c.keysOf(k)
-	t.at[string(r.Key)] = append(t.at[string(r.Key)], r.Offset)
+	at := append(t.at[string(r.Key)], r.Offset)
+	slices.Sort(at) // a transaction may be committed later
+	t.at[string(r.Key)] = at
 	t.key[r.Offset] = string(r.Key)
 	if r.Value == nil {
 		t.dead[r.Offset] = c.w.now
@@ -237,6 +239,10 @@ func (c *checker) dropped(pack string, k partKey, p *state.Partition, src state.
 		i := p.Find(o)
 		if i < 0 || p.Ranges[i].Source() != src {
 			continue // trimmed, or the pack came too late
+		}
+		if c.dropsTx(k, o) {
+			t.removed[o] = true
+			continue
 		}
 		key, ok := t.key[o]
 		if !ok {

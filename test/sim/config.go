@@ -74,6 +74,8 @@ type Config struct {
 
 	Atomics int // clients that send atomic requests
 
+	Transactions int // transactional producers
+
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
 
@@ -229,7 +231,7 @@ func drawMonth(seed uint64) Config {
 	for _, d := range []*time.Duration{&c.RefuseEvery, &c.CrashEvery, &c.PauseEvery, &c.CutEvery, &c.ClockEvery, &c.RetypeEvery} {
 		*d *= monthSlow
 	}
-	c.Followers, c.Topics, c.Compacted, c.Stamped, c.Atomics = 0, 1, 0, 0, 0
+	c.Followers, c.Topics, c.Compacted, c.Stamped, c.Atomics, c.Transactions = 0, 1, 0, 0, 0, 0
 	c.Producers, c.Pipeline, c.Think = 1, 1, []time.Duration{2 * time.Hour, 12 * time.Hour}[r.IntN(2)]
 	if c.ClockSkew > 0 {
 		c.ClockSkew = []time.Duration{time.Second, time.Hour, 5 * 24 * time.Hour}[r.IntN(3)]
@@ -314,10 +316,18 @@ func (c *Config) drawMore() {
 	c.Stamped, c.RetypeEvery = r.IntN(c.Topics+1), some(time.Second, 10*time.Second)
 	c.Journals = rand.New(rand.NewPCG(c.Seed, 0x5eb8)).IntN(2) == 0
 	c.Atomics = max(0, rand.New(rand.NewPCG(c.Seed, 0x5ebd)).IntN(6)-3)
+	c.Transactions = max(0, rand.New(rand.NewPCG(c.Seed, 0x5ec0)).IntN(6)-2)
 }
 
-// WithoutAtomics returns the configuration without clients of atomic requests, for older seeds.
+// WithoutTransactions returns the configuration without transactional producers, for older seeds.
+func (c Config) WithoutTransactions() Config {
+	c.Transactions = 0
+	return c
+}
+
+// WithoutAtomics returns the configuration without clients of atomic requests too, for older seeds.
 func (c Config) WithoutAtomics() Config {
+	c = c.WithoutTransactions()
 	c.Atomics = 0
 	return c
 }

@@ -13,5 +13,6 @@
 //
 // Seeds from Months on take a month. Each broker also runs the trigger engine; see package watch. In
 // seeds from Riemann on Riemann clients send events to the front end of production. Clients send atomic
-// requests in a third of the seeds, in a sixth of those of clusters, and in none of months.
+// requests in a third of the seeds, in a sixth of those of clusters, and in none of months. Transactional producers
+// are in half of the seeds, in a third of those of clusters, and in none of months.
 package sim

@@ -17,6 +17,7 @@ func (c *checker) atEnd() {
 		}
 	}
 	c.atomicsAtEnd()
+	c.txsAtEnd()
 	c.calls()
 	leads := 0
 	for _, n := range w.nodes {

@@ -52,6 +52,7 @@ type run struct {
 	images   map[core.OpID][]byte // encoded snapshots
 	confirm  map[uint64]int64     // confirmation tags: the chain's length at the request
 	seen     map[partKey]int64    // highest next offset served
+	stable   map[partKey]int64    // highest last stable offset shown
 	rules    ruleState
 	packing  bool
 	packed   uint64         // packs begun
@@ -68,6 +69,7 @@ type run struct {
 	tainted     bool
 	member      *member // nil: no cluster.Core
 	born, ledAt int64
+	deadlines   *core.Deadlines // of transactions, of its leadership
 }
 
 func (n *node) start() {
@@ -88,14 +90,14 @@ func (n *node) begin(follows bool) {
 	n.startClock()
 	r := &run{
 		n: n, out: map[*op]uint64{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{}, damaged: map[core.OpID]int{},
-		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
+		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, stable: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
 	scaled := func(d time.Duration) core.Duration { return core.Duration(w.units(d)) }
 	raise := core.Duration(0)
 	if w.clustered() {
 		raise = scaled(20 * time.Second)
 	}
-	if w.rights || w.cfg.Atomics > 0 && !w.clustered() { // rules and queues need a format level that new buckets do not have
+	if w.rights || w.cfg.Atomics+w.cfg.Transactions > 0 && !w.clustered() { // rules, queues and transactions need a format level that new buckets do not have
 		raise = 1
 	}
 	r.core = core.New(core.Config{
@@ -293,10 +295,15 @@ func (r *run) encode(f *core.Frozen) uint32 {
 	ops, _ := f.Proposal.User.([]*op) // nil: a proposal of the core
 	var parts [][]byte
 	for _, i := range f.Order {
-		o := ops[len(f.Proposal.Ops)+int(i)]
-		o.begun = true
-		f.Patch(i, o.data)
-		parts = append(parts, o.data)
+		var data []byte
+		if m := f.Proposal.Appends[i].Marker; m != nil {
+			data = record.AppendMarker(nil, m)
+		} else {
+			o := ops[len(f.Proposal.Ops)+int(i)]
+			o.begun, data = true, o.data
+		}
+		f.Patch(i, data)
+		parts = append(parts, data)
 	}
 	prefix, crc, err := f.Encode(parts)
 	if err != nil {
@@ -323,6 +330,7 @@ func (r *run) role(e core.Effect) {
 		if r.tainted {
 			r.tainted = false
 			clear(r.seen)
+			clear(r.stable)
 		}
 		if r.core.Journaled() {
 			w.stats.Journals++
@@ -333,6 +341,10 @@ func (r *run) role(e core.Effect) {
 		w.check.warm(r)
 		w.check.handed(r)
 		r.ledAt = w.now
+		if w.cfg.Transactions > 0 {
+			r.deadlines = &core.Deadlines{}
+			r.expires(r.deadlines)
+		}
 		r.sealed()
 		r.yields()
 		r.createTopics()

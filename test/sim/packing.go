@@ -210,11 +210,14 @@ func (c *checker) installed(h *record.Head, content *state.PackContent) {
 // offsets.
 func (c *checker) packed(key string, k partKey, e *record.IndexEntry, batches []byte) (gone []int64) {
 	next := e.Base
+	markers := markersOf(batches)
 	var r record.Reader
 	for r.Reset(batches, e.Base); r.Next(); next++ {
 		rec := r.Record()
 		for ; next < rec.Offset; next++ {
-			gone = append(gone, next)
+			if !markers[next] {
+				gone = append(gone, next)
+			}
 		}
 		if c.log[k][rec.Offset] != identity(rec) {
 			c.w.fail("R8: %s holds %q at offset %d of %v", key, identity(rec), rec.Offset, k)
@@ -225,7 +228,9 @@ func (c *checker) packed(key string, k partKey, e *record.IndexEntry, batches []
 		c.w.fail("R8: %s: %v", key, r.Err())
 	}
 	for ; next < e.Base+int64(e.Span); next++ {
-		gone = append(gone, next)
+		if !markers[next] {
+			gone = append(gone, next)
+		}
 	}
 	return gone
 }

@@ -43,6 +43,10 @@ func (r *run) proposal(ops []*op) *core.Proposal {
 		r.atomic(p, o, &order, &appends)
 	}
 	for _, o := range rest {
+		if o.transact != nil {
+			p.Ops, order = append(p.Ops, r.transact(o, len(p.Appends))), append(order, o)
+			continue
+		}
 		p.Appends, appends = append(p.Appends, r.appendOf(o)), append(appends, o)
 		if o.client != nil && o.client.audited {
 			at := len(p.Appends) - 1
@@ -61,6 +65,8 @@ func (r *run) appendOf(o *op) core.Append {
 	}
 	if o.batch != nil {
 		a.Producer = *o.batch
+		b, _, err := record.Split(o.data)
+		a.Transactional = err == nil && b.Transactional()
 	}
 	if s := r.core.State(); s != nil {
 		if t := s.TopicByName(o.key.topic); t != nil {

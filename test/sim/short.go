@@ -41,6 +41,7 @@ func fuzzedConfig(src *sebtest.Source) Config {
 	// These use none of the bytes, so that kept inputs stay valid.
 	c.Stamped, c.RetypeEvery = (c.Compacted+c.Window)%(c.Topics+1), c.GarbageWait/2*time.Duration(c.Window%2)
 	c.Atomics = max(0, c.Window-4)
+	c.Transactions = c.Pipeline - 1
 	c.ClockSkew = sebtest.Pick(src, 0, time.Second, 365*24*time.Hour)
 	return c
 }

@@ -56,7 +56,7 @@ var smallers = func() []func(*Config) {
 	}
 	for name := range strings.FieldsSeq(`PauseEvery CrashEvery RefuseEvery CutEvery Ghosts Together ClockEvery ClockRate RetypeEvery
 		Watch.StallEvery Watch.PauseEvery Watch.LoseView Watch.OldView Watch.LostAnswer Watch.Refused
-		Damage Conflict Late FailBefore FailAfter HideLists ClockSkew Followers Stamped Atomics`) {
+		Damage Conflict Late FailBefore FailAfter HideLists ClockSkew Followers Stamped Atomics Transactions`) {
 		steps = append(steps, func(c *Config) { c.field(name).SetZero() })
 	}
 	for name := range strings.FieldsSeq("Watch.Triggers Nodes Producers Compacted Topics Parts Window") {

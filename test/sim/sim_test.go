@@ -54,6 +54,9 @@ func TestSeeds(t *testing.T) {
 			total.Journals == 0 || total.Journals == total.Leaders || total.Stamped == 0 || total.Stamped == total.Records || total.Retypes == 0
 		n := total.Atomic
 		little = little || n.Stored == 0 || n.Bad == 0 || n.Duplicates == 0 || n.Delayed == 0 || n.Principals == 0 || n.LostPrincipals == 0 || n.ViewedWithout == 0
+		x := total.Transaction
+		little = little || x.Committed == 0 || x.Aborted == 0 || x.Two == 0 || x.Offsets == 0 || x.Recovered == 0 || x.Replaced == 0 || x.Repeated == 0 ||
+			x.Late == 0 || x.Overdue == 0 || x.Read == 0 || x.Hidden == 0 || x.Held == 0
 	}
 	if !t.Failed() && little {
 		t.Errorf("the runs did not cover enough")
@@ -103,7 +106,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed).WithoutAtomics(), sim.Draw(seed)}
+			all := []sim.Config{sim.Draw(seed).WithoutLater(), sim.Draw(seed).WithoutStamps(), sim.Draw(seed).WithoutAtomics(), sim.Draw(seed).WithoutTransactions(), sim.Draw(seed)}
 			for _, cfg := range all[:sebtest.Runs(len(all), 1)] {
 				if res := sim.Run(cfg, nil); res.Err != nil {
 					t.Errorf("seed %d: %v\n  config: %v", seed, res.Err, cfg)

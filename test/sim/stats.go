@@ -40,7 +40,9 @@ type Stats struct {
 	Clock   ClockCounts
 	Riemann RiemannCounts
 	Atomic  AtomicCounts
-	Cluster ClusterCounts
+	// Of transactions.
+	Transaction TransactionCounts
+	Cluster     ClusterCounts
 
 	Months int // runs with triggers
 	Watch  watch.Counts

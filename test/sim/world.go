@@ -28,12 +28,14 @@ type simulation struct {
 
 	// One stream per purpose, so that disabling one fault does not change the others.
 	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand, rightsRand, auditRand, eventRand *rand.Rand
-	atomicRand                                                                                                                 *rand.Rand
+	atomicRand, txRand                                                                                                         *rand.Rand
 
 	store         *store
 	nodes         []*node
 	clients       []*producer
 	atomicClients []*atomicClient
+	txClients     []*txClient
+	txOps         uint64 // ops of transactions
 	groups        []*group
 	check         *checker
 	topics        []*topic
@@ -72,13 +74,13 @@ func Run(cfg Config, trace io.Writer) Result {
 }
 
 // runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
-// 18.
+// 19.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
 	w.rightsRand, w.auditRand, w.eventRand, w.feedRand, w.netRand, w.scrubRand = stream(12), stream(13), stream(14), stream(15), stream(16), stream(17)
-	w.atomicRand = stream(18)
+	w.atomicRand, w.txRand = stream(18), stream(19)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -133,6 +135,7 @@ func (w *simulation) build() {
 	w.watchers()
 	w.senders()
 	w.atomics()
+	w.transactions()
 	w.packs()
 	w.retypes()
 	w.readers()

@@ -156,71 +156,42 @@ func (b *Broker) forceAbort(ctx context.Context, id string, began int64) error {
 	return err
 }
 
-// transactionIdle is how long a transactional ID without a transaction is remembered.
-const transactionIdle = 7 * 24 * time.Hour
-
-// expiring looks for transactions that have been open for longer than their timeout, and for IDs that were not used
-// for long. A leader measures from when it sees a transaction, on its monotonic clock. So neither a takeover nor a
-// wrong clock ends one early.
-type expiring struct {
-	b    *Broker
-	seen map[string]seenOpen // by transactional ID
-}
-
-type seenOpen struct {
-	began int64 // Transaction.Started
-	at    time.Time
-}
-
+// expireTransactions ends transactions that have been open for longer than their timeout, and forgets IDs that were
+// not used for long, while this broker leads.
 func (b *Broker) expireTransactions(ctx context.Context) {
-	e := expiring{b: b, seen: map[string]seenOpen{}}
+	var deadlines core.Deadlines
+	began := time.Now()
 	every := time.NewTicker(b.opt.TransactionsEvery)
 	defer every.Stop()
 	for {
 		select {
 		case <-every.C:
-			e.look(ctx)
+			b.endOverdue(ctx, &deadlines, time.Since(began))
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (e *expiring) look(ctx context.Context) {
+func (b *Broker) endOverdue(ctx context.Context, deadlines *core.Deadlines, now time.Duration) {
 	var overdue, idle []core.Transact
-	open := map[string]seenOpen{}
-	now := time.Now()
-	before := e.b.opt.Now().Add(-transactionIdle).UnixMicro()
-	e.b.log.Read(func(s *state.State) {
-		for _, t := range s.Transactions() {
-			if !t.Open() {
-				if t.Changed < before && !e.b.log.TimeDoubted() {
-					idle = append(idle, core.Transact{Kind: state.TransactionForget, ID: t.ID, Seen: t.Changed})
-				}
-				continue
-			}
-			seen := e.seen[t.ID]
-			if seen.began != t.Started {
-				seen = seenOpen{t.Started, now}
-			}
-			if open[t.ID] = seen; now.Sub(seen.at) >= time.Duration(t.Timeout)*time.Millisecond {
-				overdue = append(overdue, core.Transact{Kind: state.TransactionAbort, ID: t.ID, Forced: true, Seen: t.Started})
-			}
-		}
-	})
-	e.seen = open
+	wall := int64(0)
+	if !b.log.TimeDoubted() {
+		wall = b.opt.Now().UnixMicro()
+	}
+	b.log.Read(func(s *state.State) { overdue, idle = deadlines.Look(s, int64(now), wall) })
 	for i := range overdue {
 		x := &overdue[i]
-		switch err := e.b.forceAbort(ctx, x.ID, x.Seen); {
+		switch err := b.forceAbort(ctx, x.ID, x.Seen); {
 		case err == nil:
-			e.b.met.transactionsExpired.Inc()
-			e.b.opt.Logger.Warn("transaction aborted after its timeout", "transactional-id", x.ID)
+			b.met.transactionsExpired.Inc()
+			b.opt.Logger.Warn("transaction aborted after its timeout", "transactional-id", x.ID)
 		case ctx.Err() == nil && !errors.Is(err, state.ErrTransactionState) && !errors.Is(err, state.ErrUnknownTransaction):
-			e.b.opt.Logger.Warn("transaction not aborted after its timeout, retrying", "transactional-id", x.ID, "err", err)
+			b.opt.Logger.Warn("transaction not aborted after its timeout, retrying", "transactional-id", x.ID, "err", err)
 		}
 	}
 	for i := range idle {
-		_, _ = e.b.transact(ctx, &idle[i], 0) // refused if it was used meanwhile; else the next look repeats it
+		_, _ = b.transact(ctx, &idle[i], 0) // refused if it was used meanwhile; else the next look repeats it
 	}
 }
 

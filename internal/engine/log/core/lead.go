@@ -80,7 +80,7 @@ func (c *Core) freeze(p *Proposal, wall int64) {
 	if accepted || len(records) > 0 {
 		records = c.expireProducers(records)
 	}
-	if !accepted && len(records) == 0 {
+	if !accepted && len(records) == 0 && !p.asksLeader() {
 		c.rejectLater(p)
 		return
 	}

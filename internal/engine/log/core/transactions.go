@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -50,6 +51,21 @@ func (c *Core) transact(p *Proposal, records []state.Record) []state.Record {
 		}
 	}
 	return records
+}
+
+// asksLeader reports whether an answer of a proposal that changes nothing may be outdated if another broker leads by
+// now: the client may have begun a transaction there. Then the proposal gets a slot, which is only committed if none
+// does. In version 1 even a repeated end has the producer of the next transaction. The other refusals do not depend on
+// transactions.
+func (p *Proposal) asksLeader() bool {
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Transact != nil && op.Err != state.ErrNotLeader && op.Err != state.ErrUnauthorized && !errors.Is(op.Err, state.ErrLevel) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Appends, func(a Append) bool {
+		return a.Transactional && a.Err != ErrDuplicate && a.Err != state.ErrUnauthorized
+	})
 }
 
 func (c *Core) refusesTransact(op *Op) error {

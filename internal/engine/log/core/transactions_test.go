@@ -137,3 +137,30 @@ func TestLateEndBeforeABatch(t *testing.T) {
 	now.Before = 2
 	must.NoErrorf(t, b.transacts(&now, transactional(p, 3), transactional(p, 4)), "an end behind the first batch")
 }
+
+// TestDeposedLeaderAnswersNoEnd checks that a leader which does not know that it was deposed does not take the end of a
+// transaction that its successor has begun for a repeated end of the one before, and refuses nothing.
+func TestDeposedLeaderAnswersNoEnd(t *testing.T) {
+	b, p := transactor(t, core.Config{})
+	end := core.Transact{Kind: state.TransactionCommit, ID: "x", Producer: p}
+	first := end
+	must.NoError(t, b.transacts(&first, transactional(p, 0)))
+	b.settle()
+	next := b.successor(core.Config{})
+	must.NoError(t, next.freeze(nil, transactional(p, 1)).Appends[0].Err)
+	next.settle()
+
+	second, other := end, end
+	other.Producer.Epoch = 7
+	asked := b.freeze([]core.Op{{Transact: &second}, {Transact: &other}}, transactional(p, 5))
+	for i, err := range []error{core.ErrDuplicate, state.ErrTransactionFenced} {
+		must.ErrorIs(t, asked.Ops[i].Err, err)
+	}
+	must.ErrorIs(t, asked.Appends[0].Err, state.ErrSequenceGap)
+	must.Equalf(t, len(b.emittedKinds()), 1, "answers, that of the first end among them: %v", b.emittedKinds())
+	b.settle()
+	must.Equal(t, b.core.Role(), core.RoleFenced)
+	must.ErrorIs(t, asked.Ops[0].Err, state.ErrOutcomeUnknown)
+	must.ErrorIs(t, asked.Ops[1].Err, state.ErrFenced)
+	must.ErrorIs(t, asked.Appends[0].Err, state.ErrFenced)
+}
