@@ -161,8 +161,33 @@ func timeless(text string) (string, error) {
 	return string(out), err
 }
 
+// observeTransactions requests the transactions, without their ages, and the records that are not committed.
+func observeTransactions(seen Expectation, get func(path string, headers ...string) error) error {
+	const path = "/transactions"
+	if err := get(path); err != nil {
+		return err
+	}
+	var list api.Transactions
+	if err := json.Unmarshal([]byte(seen[path]), &list); err != nil {
+		return err
+	}
+	if len(list.Transactions) == 0 { // as in buckets of level 9 and below
+		delete(seen, path)
+		return nil
+	}
+	for i := range list.Transactions {
+		list.Transactions[i].AgeSeconds = 0
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	seen[path] = string(text)
+	return get("/records?topic-name=stamped&partition=0&offset=0&max-records=100000&isolation=uncommitted", "Accept", api.NDJSON)
+}
+
 // Observe requests everything that a bucket must keep: topics, records, groups, newest values,
-// triggers, firings, tokens, rules, quotas and messages of queues.
+// triggers, firings, tokens, rules, quotas, messages of queues and transactions.
 func Observe(ctx context.Context, c Caller) (seen Expectation, err error) {
 	seen = Expectation{}
 	get := func(path string, headers ...string) error {
@@ -198,6 +223,9 @@ func Observe(ctx context.Context, c Caller) (seen Expectation, err error) {
 	if len(tokens.Tokens) == 0 { // as in buckets of level 2 and below
 		delete(seen, "/tokens")
 		delete(seen, "/acls")
+	}
+	if err := observeTransactions(seen, get); err != nil {
+		return nil, err
 	}
 	var list api.Topics
 	if err := json.Unmarshal([]byte(seen["/topics"]), &list); err != nil {

@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/engine/objstore/anystore"
@@ -27,7 +31,7 @@ const apiKey = "golden-key-0123456789"
 
 // TestGenerate makes an archive of each layout (the objects of a folder and of S3, the files of a folder
 // with journals), of a bucket that was raised from level 1, of one with tokens and rules, of one
-// with quotas, and of one with queues:
+// with quotas, of one with queues, and of one with transactions:
 //
 //	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
 //	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
@@ -42,6 +46,7 @@ func TestGenerate(t *testing.T) {
 	t.Run("access", makeAccess)
 	t.Run("quotas", makeQuotas)
 	t.Run("queues", makeQueues)
+	t.Run("transactions", makeTransactions)
 }
 
 type maker struct {
@@ -50,13 +55,14 @@ type maker struct {
 	bucket, data string
 	rounds       int // records of each kind that a call of records writes
 	broker       *testenv.Broker
+	kafka        string // address of the Kafka listener; "": none
 	golden.Caller
 }
 
 func (m *maker) start() {
 	m.t.Helper()
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-	b := must.Get(testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
+	b := must.Get(testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", m.kafka,
 		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms"))(m.t)
 	m.t.Cleanup(b.Kill)
 	address := must.Get(b.Address(m.data))(m.t)
@@ -218,6 +224,57 @@ func makeQueues(t *testing.T) {
 	send(1)
 	m.stop()
 	m.finish("queues")
+}
+
+// makeTransactions makes a bucket with committed, aborted and open transactions, and offsets of groups in them, in a
+// snapshot and in later commit objects.
+func makeTransactions(t *testing.T) {
+	m := &maker{t: t, program: *generate, bucket: filepath.Join(t.TempDir(), "bucket"), data: t.TempDir(), rounds: 2}
+	m.kafka = must.Get(testenv.FreeAddress())(t)
+	m.start()
+	for topic, body := range map[string]string{
+		"plain": `{}`, "several": `{"partitions":3}`, "stamped": `{"settings":{"timestamp-type":"append"}}`, "compacted": `{"settings":{"cleanup-policy":"compact"}}`,
+	} {
+		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
+	}
+	clients := map[string]*kgo.Client{}
+	for _, id := range []string{"first", "second", "open"} {
+		c := must.Get(kgo.NewClient(kgo.SeedBrokers(m.kafka), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()),
+			kgo.TransactionalID(id), kgo.TransactionTimeout(15*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner())))(t)
+		defer c.Close()
+		clients[id] = c
+	}
+	send := func(id string, round int) *kgo.Client {
+		c := clients[id]
+		must.NoError(t, c.BeginTransaction())
+		for i := range 3 {
+			for _, r := range []*kgo.Record{
+				{Topic: "plain"}, {Topic: "several", Partition: int32(i)}, {Topic: "stamped"}, {Topic: "compacted", Key: fmt.Appendf(nil, "k%d", i)},
+			} {
+				if id == "open" && r.Topic == "plain" {
+					continue // the tests append to it, and read that
+				}
+				r.Value = fmt.Appendf(nil, "%s %d-%d", id, round, i)
+				must.NoError(t, c.ProduceSync(t.Context(), r).FirstErr())
+			}
+		}
+		return c
+	}
+	end := func(round int) {
+		for id, try := range map[string]kgo.TransactionEndTry{"first": kgo.TryCommit, "second": kgo.TryAbort} {
+			must.NoError(t, send(id, round).EndTransaction(t.Context(), try))
+		}
+	}
+	end(0)
+	m.records(0)
+	end(1)
+	m.compacts()
+	end(2)
+	send("open", 0)
+	m.records(1)
+	m.stop()
+	m.kafka = ""
+	m.finish("transactions")
 }
 
 // finish stores the archive and the program's answers, observed in a run that changes nothing
