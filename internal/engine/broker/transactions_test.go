@@ -240,3 +240,30 @@ func committedIn(t testing.TB, b *broker.Broker, topic string, partition int, fr
 	check.Equal(t, bounds(t, b, topic, int32(partition)).Stable, to)
 	return fmt.Sprint(got)
 }
+
+// TestTransactionSlots: a transaction costs two slots, one for its records and one for its end, however many
+// partitions it has. What comes with them costs none.
+func TestTransactionSlots(t *testing.T) {
+	b := open(t, options(disk(t)))
+	create(t, b, "a", 50)
+	x := newTransactor(t, b, "tx")
+	slot := func() uint64 {
+		_, end := b.Chain()
+		return end.Slot
+	}
+	before := slot()
+	appends := make([]broker.Append, 50)
+	for i := range appends {
+		appends[i] = brokertest.AppendWith("a", i, record.EncodeOptions{Transactional: true, Producer: &record.Producer{ID: x.now.ID, Epoch: x.now.Epoch}},
+			record.Record{Value: []byte("one")}, record.Record{Value: []byte("two")})
+	}
+	for _, r := range submitted(t, b, appends...) {
+		must.NoError(t, r.Err)
+	}
+	check.Equal(t, slot()-before, 1)
+	x.ended(true, true)
+	check.Equal(t, slot()-before, 2)
+	for i := range int32(50) {
+		check.Equal(t, bounds(t, b, "a", i).Stable, 3)
+	}
+}
