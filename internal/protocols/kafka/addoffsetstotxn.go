@@ -20,7 +20,7 @@ var _ = register(api{
 
 func (c *call) addOffsetsToTxn(ctx context.Context, r *kmsg.AddOffsetsToTxnRequest) (resp *kmsg.AddOffsetsToTxnResponse, late bool) {
 	resp = kmsg.NewPtrAddOffsetsToTxnResponse()
-	if resp.ErrorCode = c.denied(access.Write, access.TransactionalID, r.TransactionalID); resp.ErrorCode == none {
+	if resp.ErrorCode = c.deniedTransaction(r.TransactionalID); resp.ErrorCode == none {
 		resp.ErrorCode = c.denied(access.Read, access.Group, r.Group)
 	}
 	if resp.ErrorCode == none {

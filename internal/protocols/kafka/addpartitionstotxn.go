@@ -22,7 +22,7 @@ var _ = register(api{
 
 func (c *call) addPartitionsToTxn(ctx context.Context, r *kmsg.AddPartitionsToTxnRequest) (resp *kmsg.AddPartitionsToTxnResponse, late bool) {
 	resp = kmsg.NewPtrAddPartitionsToTxnResponse()
-	all := c.denied(access.Write, access.TransactionalID, r.TransactionalID)
+	all := c.deniedTransaction(r.TransactionalID)
 	refused := false
 	var partitions []partition
 	for i := range r.Topics {

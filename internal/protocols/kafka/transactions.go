@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/protocols/framed"
 )
@@ -44,6 +45,16 @@ const (
 	knowsFenced     = 2  // AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: PRODUCER_FENCED
 	initKnowsFenced = 4  // InitProducerId: the same
 )
+
+// deniedTransaction is denied for a request about a transaction. A standby, which may not know topics yet, answers
+// NOT_COORDINATOR before they are looked at.
+func (c *call) deniedTransaction(id string) int16 {
+	code := c.denied(access.Write, access.TransactionalID, id)
+	if code == none && !c.b.Leads() {
+		return kerr.NotCoordinator.Code
+	}
+	return code
+}
 
 // lateCode makes a live client find the coordinator and ask again.
 var lateCode = kerr.CoordinatorNotAvailable.Code

@@ -137,7 +137,7 @@ func TestOffsetsInTransactions(t *testing.T) {
 func sessionOptions(s *server, opts []kgo.Opt) []kgo.Opt {
 	return append([]kgo.Opt{
 		kgo.SeedBrokers(s.addr), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()), kgo.TransactionalID("tx"), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("in"),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(), kgo.MetadataMinAge(10 * time.Millisecond),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(10 * time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}, opts...)
 }

@@ -29,7 +29,7 @@ var _ = register(api{
 
 func (c *call) txnOffsetCommit(ctx context.Context, r *kmsg.TxnOffsetCommitRequest) (resp *kmsg.TxnOffsetCommitResponse, late bool) {
 	resp = kmsg.NewPtrTxnOffsetCommitResponse()
-	denied := c.denied(access.Write, access.TransactionalID, r.TransactionalID)
+	denied := c.deniedTransaction(r.TransactionalID)
 	if denied == none {
 		denied = c.denied(access.Read, access.Group, r.Group)
 	}

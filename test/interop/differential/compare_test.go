@@ -110,12 +110,12 @@ func TestSeedDeterminesSteps(t *testing.T) {
 }
 
 // ungenerated are the keys without a step of their own: those of the login, of brokers and of members of
-// a group belong to other steps and tests, and Kafka's answers to the last two depend on its disks and
+// a group belong to other steps and tests, and Kafka's answers to the others depend on its disks and
 // its coordinator of transactions.
-var ungenerated = []kmsg.Key{
+var ungenerated = append([]kmsg.Key{
 	kmsg.SASLAuthenticate, kmsg.Envelope, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.SyncGroup, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe,
-	kmsg.DescribeLogDirs, kmsg.DescribeTransactions,
-}
+	kmsg.DescribeLogDirs,
+}, ofTransactions...)
 
 // TestEveryAreaIsCovered: the generator makes requests of every key that Seb serves.
 func TestEveryAreaIsCovered(t *testing.T) {

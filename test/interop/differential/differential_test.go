@@ -107,7 +107,12 @@ func differential(t *testing.T, n int, steps func(r *run, n int) error, what str
 // unasked are keys that the comparison omits: folders and their sizes differ, every connection
 // authenticates, Kafka's transactions need a coordinator first, and TestConsumerProtocol covers the
 // rest.
-var unasked = []kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.DescribeTransactions, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}
+var unasked = append([]kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}, ofTransactions...)
+
+// ofTransactions are the keys that are about the transaction of a producer.
+var ofTransactions = []kmsg.Key{
+	kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.WriteTxnMarkers, kmsg.TxnOffsetCommit, kmsg.DescribeProducers, kmsg.DescribeTransactions,
+}
 
 // coverage returns how many versions of keys were compared, out of all that both brokers support. A
 // key without any is an error after enough requests.
