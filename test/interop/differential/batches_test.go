@@ -32,6 +32,7 @@ const (
 
 	attrCodec      = 7
 	attrAppendTime = 8
+	attrControl    = 32
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -79,9 +80,13 @@ func (f *flattener) batch(path string, b []byte) {
 		set("MaxTimestamp", "now")
 	}
 	set("Producer", f.side.symbols.of("producer", number(i64(atProducer))))
-	set("ProducerEpoch", number(i16(atProdEpoch)))
+	set("ProducerEpoch", f.side.pair(number(i64(atProducer)), i16(atProdEpoch)))
 	set("Sequence", number(i32(atSequence)))
 	set("Count", number(i32(atCount)))
+	if attributes&attrControl != 0 {
+		f.marker(path, b)
+		return
+	}
 	data, err := kgo.DefaultDecompressor().Decompress(b[batchHead:], kgo.CompressionCodecType(attributes&attrCodec))
 	if err != nil {
 		set("Records", fmt.Sprintf("broken: %v", err))

@@ -110,8 +110,8 @@ func TestSeedDeterminesSteps(t *testing.T) {
 }
 
 // ungenerated are the keys without a step of their own: those of the login, of brokers and of members of
-// a group belong to other steps and tests, and Kafka's answers to the others depend on its disks and
-// its coordinator of transactions.
+// a group belong to other steps and tests, those of transactions to TestTransactions, and Kafka's answers
+// to DescribeLogDirs depend on its disks.
 var ungenerated = append([]kmsg.Key{
 	kmsg.SASLAuthenticate, kmsg.Envelope, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.SyncGroup, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe,
 	kmsg.DescribeLogDirs,

@@ -10,13 +10,6 @@ import (
 
 var wantedOfData = []wanted{
 	{
-		what: "InitProducerId with a transactional ID, while its transaction is open or ends: CONCURRENT_TRANSACTIONS by Kafka, and an epoch more; Seb answers when the transaction is aborted",
-		why:  "one slot ends it", diverges: true,
-		is: func(d *difference) bool {
-			return codes(d, kmsg.InitProducerID, of("51", "15", "16"), of("0")) || codes(d, kmsg.FindCoordinator, of("15"), of("0"))
-		},
-	},
-	{
 		what: "Produce v0 to v2: Kafka closes the connection, Seb answers UNSUPPORTED_FOR_MESSAGE_FORMAT", why: "the client gets the reason",
 		is: func(d *difference) bool {
 			return d.key == kmsg.Produce && d.version < 3 && d.path == "" && d.kafka == "closed"

@@ -32,7 +32,7 @@ func at(d *difference, key kmsg.Key, path string) bool { return d.key == key && 
 
 // wantedFor finds a difference in the table; nil if it is unexpected.
 func wantedFor(d *difference) *wanted {
-	for _, list := range [][]wanted{wantedOfTopics, wantedOfData, wantedOfGroups, wantedOfRights} {
+	for _, list := range [][]wanted{wantedOfTopics, wantedOfData, wantedOfGroups, wantedOfRights, wantedOfTransactions} {
 		for i := range list {
 			if list[i].is(d) {
 				return &list[i]
@@ -44,14 +44,14 @@ func wantedFor(d *difference) *wanted {
 
 // allWanted returns the table.
 func allWanted() []wanted {
-	return slices.Concat(wantedOfTopics, wantedOfData, wantedOfGroups, wantedOfRights)
+	return slices.Concat(wantedOfTopics, wantedOfData, wantedOfGroups, wantedOfRights, wantedOfTransactions)
 }
 
 // moreVersions are keys of which Seb supports versions that this Kafka has dropped; see the row of
 // ApiVersions.
-var moreVersions = []kmsg.Key{kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.DeleteGroups}
+var moreVersions = []kmsg.Key{kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.DeleteGroups, kmsg.WriteTxnMarkers, kmsg.TxnOffsetCommit}
 
-const moreVersionsRow = "ApiVersions: ListOffsets, OffsetCommit and OffsetFetch from v0, DeleteGroups up to v3; Kafka 4.3 has dropped or not released them"
+const moreVersionsRow = "ApiVersions: ListOffsets, OffsetCommit, OffsetFetch and WriteTxnMarkers from v0, TxnOffsetCommit up to v6, DeleteGroups up to v3; Kafka 4.3 has dropped or not released them"
 
 var wantedOfTopics = []wanted{
 	{
@@ -154,7 +154,7 @@ var twoFaults = map[kmsg.Key][][2]string{
 	kmsg.CreateTopics:              {{"40", "42"}, {"38", "40"}, {"39", "40"}, {"42", "40"}, {"39", "37"}, {"44", "40"}, {"44", "38"}, {"40", "38"}, {"40", "37"}, {"38", "37"}, {"37", "38"}},
 	kmsg.IncrementalAlterConfigs:   {{"40", "3"}, {"40", "17"}, {"42", "17"}},
 	kmsg.AlterConfigs:              {{"40", "3"}, {"42", "3"}, {"42", "17"}},
-	kmsg.Produce:                   {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}},
+	kmsg.Produce:                   {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}, {"47", "45"}, {"48", "87"}},
 	kmsg.JoinGroup:                 {{"23", "25"}},
 	kmsg.CreatePartitions:          {{"39", "37"}},
 	kmsg.FindCoordinator:           {{"31", "42"}},

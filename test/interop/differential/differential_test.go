@@ -105,8 +105,7 @@ func differential(t *testing.T, n int, steps func(r *run, n int) error, what str
 }
 
 // unasked are keys that the comparison omits: folders and their sizes differ, every connection
-// authenticates, Kafka's transactions need a coordinator first, and TestConsumerProtocol covers the
-// rest.
+// authenticates, and TestTransactions and TestConsumerProtocol cover the rest.
 var unasked = append([]kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}, ofTransactions...)
 
 // ofTransactions are the keys that are about the transaction of a producer.

@@ -21,6 +21,8 @@ type flattener struct {
 	out    fields
 	prefix string // prefix of the seed's names
 	topic  string // topic of the current struct
+	// producer is the producer ID of the current struct.
+	producer string
 }
 
 // flatten makes fields of an answer, with the symbols of the run instead of ids.
@@ -91,6 +93,9 @@ func (f *flattener) flattenValue(path string, v reflect.Value) {
 		before := f.topic
 		if name := f.topicOf(v); name != "" {
 			f.topic = name
+		}
+		if id := v.FieldByName("ProducerID"); id.IsValid() {
+			f.producer = plain(id)
 		}
 		for i := range v.NumField() {
 			if name := v.Type().Field(i).Name; !slices.Contains(unseen, name) {
@@ -173,6 +178,8 @@ func (f *flattener) foreign(v reflect.Value) bool {
 		return t.Topic != nil && t.ErrorCode == 0 && !strings.HasPrefix(*t.Topic, f.prefix)
 	case kmsg.DescribeLogDirsResponseDirTopic:
 		return !strings.HasPrefix(t.Topic, f.prefix)
+	case kmsg.ListTransactionsResponseTransactionState:
+		return !strings.HasPrefix(t.TransactionalID, f.prefix)
 	case kmsg.ListGroupsResponseGroup:
 		return !strings.HasPrefix(t.Group, f.prefix)
 	}
@@ -180,7 +187,7 @@ func (f *flattener) foreign(v reflect.Value) bool {
 }
 
 // keyFields identify elements of arrays; the first existing one is used.
-var keyFields = []string{"Topic", "TopicID", "Group", "Key", "Name", "Partition", "MemberID", "NodeID", "ResourceName", "Dir", "User", "ApiKey"}
+var keyFields = []string{"Topic", "TopicID", "Group", "Key", "Name", "Partition", "MemberID", "NodeID", "ResourceName", "Dir", "User", "ApiKey", "TransactionalID", "ProducerID"}
 
 func (f *flattener) keyOf(v reflect.Value) string {
 	if v.Kind() != reflect.Struct {
@@ -229,6 +236,10 @@ func (f *flattener) topicOf(v reflect.Value) string {
 func (f *flattener) named(name string, v reflect.Value) string {
 	s := f.side.symbols
 	switch name {
+	case "Partitions": // of transactions
+		if list, ok := v.Interface().([]int32); ok {
+			return fmt.Sprint(slices.Sorted(slices.Values(list)))
+		}
 	case "SupportedMechanisms":
 		list, ok := v.Interface().([]string)
 		if ok {
@@ -245,6 +256,8 @@ func (f *flattener) named(name string, v reflect.Value) string {
 		return hex.EncodeToString(id[:])
 	case "ProducerID":
 		return s.of("producer", plain(v))
+	case "ProducerEpoch":
+		return f.side.pair(f.producer, v.Int())
 	case "MemberID", "LeaderID":
 		if v.Kind() == reflect.String {
 			return f.member(v.String())
@@ -257,7 +270,7 @@ func (f *flattener) named(name string, v reflect.Value) string {
 		return s.of("cluster", v.String())
 	case "LeaderEpoch":
 		return f.epoch(v.Int())
-	case "LogAppendTime", "Timestamp":
+	case "LogAppendTime", "Timestamp", "LastTimestamp", "StartTimestamp":
 		// Generated records have no times in this range.
 		const from, to = 1_750_000_000_000, 3_900_000_000_000
 		if v.Int() > from && v.Int() < to {

@@ -17,7 +17,7 @@ func (w *generator) initProducer() *step {
 	st := &step{what: fmt.Sprintf("an id for producer %d", n), key: kmsg.InitProducerID, version: anyVersion, producer: n}
 	transactional := w.chance(8)
 	if transactional {
-		st.producer = -1
+		st.transactional = w.prefix + "transactional"
 		st.what = "an id for a transactional producer"
 	} else {
 		w.producers++
@@ -31,7 +31,7 @@ func (w *generator) initProducer() *step {
 		r := kmsg.NewPtrInitProducerIDRequest()
 		r.TransactionTimeoutMillis, r.ProducerID, r.ProducerEpoch = 60_000, id, epoch
 		if transactional {
-			r.TransactionalID = kmsg.StringPtr("transactions")
+			r.TransactionalID = kmsg.StringPtr(w.prefix + "transactional")
 		}
 		return r
 	}
@@ -232,7 +232,7 @@ func (w *generator) produce() *step {
 		r := kmsg.NewPtrProduceRequest()
 		r.Acks, r.TimeoutMillis = acks, 20_000
 		if transaction {
-			r.TransactionID = kmsg.StringPtr("transactions")
+			r.TransactionID = kmsg.StringPtr(w.prefix + "transactional")
 		}
 		for i := range parts {
 			p := kmsg.NewProduceRequestTopicPartition()

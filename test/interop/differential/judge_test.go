@@ -48,6 +48,9 @@ func (r *run) judge(st *step, out [2]outcome) error {
 	}
 	r.compared++
 	r.served[[2]int16{int16(st.key), st.version}]++
+	if r.codes != nil && out[0].resp != nil {
+		r.note(st, out[0])
+	}
 	bad, diverges := r.differences(st, out)
 	if len(bad) > 0 && st.key == kmsg.JoinGroup && slices.ContainsFunc(bad, otherLeader) {
 		return errOtherLeader
@@ -70,6 +73,20 @@ func (r *run) judge(st *step, out [2]outcome) error {
 		st.after(out[0].resp)
 	}
 	return nil
+}
+
+// note counts Kafka's codes and adds them to the history.
+func (r *run) note(st *step, kafka outcome) {
+	said := map[string]bool{}
+	for path, code := range r.flat(r.kafka, kafka) {
+		if strings.HasSuffix(path, "ErrorCode") {
+			r.codes[st.key.Name()+" "+code]++
+			said[code] = true
+		}
+	}
+	if last := &r.history[len(r.history)-1]; !strings.Contains(*last, " -> ") {
+		*last += fmt.Sprintf(" -> %v", slices.Sorted(maps.Keys(said)))
+	}
 }
 
 // differences returns the unexpected differences. diverges means that a wanted one leaves the

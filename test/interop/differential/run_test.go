@@ -43,6 +43,7 @@ type run struct {
 	history     []string
 	due         []judgement
 	served      map[[2]int16]int // compared answers, by key and version
+	codes       map[string]int   // Kafka's codes by key; nil: not wanted
 }
 
 // nonceNow returns six letters of the time.
@@ -123,9 +124,11 @@ func (r *run) failed(err error) error {
 
 // prepare waits until Kafka coordinates groups and assigns ids to producers, which it starts at the
 // first request.
-func (r *run) prepare() error {
+func (r *run) prepare() error { return errors.Join(r.kafka.ready(), r.kafka.coordinates()) }
+
+func (s *side) ready() error {
 	for until := time.Now().Add(time.Minute); ; time.Sleep(againWait) {
-		c, err := r.kafka.client(mainActor)
+		c, err := s.client(mainActor)
 		if err != nil {
 			return err
 		}
@@ -140,7 +143,7 @@ func (r *run) prepare() error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("Kafka does not coordinate groups: %+v %+v %+v", found, beat, id)
+			return fmt.Errorf("%s does not coordinate groups: %+v %+v %+v", s.name, found, beat, id)
 		}
 	}
 }
@@ -172,6 +175,9 @@ func (r *run) step(st *step) error {
 // version returns the step's version, within those that both support.
 func (r *run) version(st *step) int16 {
 	v, ok := r.versions[st.key]
+	if v[0] = max(v[0], st.from); st.until > 0 {
+		v[1] = min(v[1], st.until)
+	}
 	switch {
 	case st.raw != nil || !ok:
 		return st.version
@@ -187,7 +193,7 @@ func (r *run) both(st *step) [2]outcome {
 	var wait sync.WaitGroup
 	for i, s := range r.sides() {
 		wait.Go(func() {
-			out[i] = s.do(st)
+			out[i] = s.settled(st, func() outcome { return s.do(st) })
 			s.finish(st, &out[i])
 		})
 	}

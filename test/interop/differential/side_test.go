@@ -19,7 +19,8 @@ type side struct {
 	topics    map[string][16]byte // ids of existing topics
 	epochs    map[string]int32    // leader epochs of topics
 	producers map[int]producer
-	members   map[int]member // by connection
+	members   map[int]member        // by connection
+	given     map[string][]producer // to transactional IDs, in order
 }
 
 // producer is an assigned producer id.
@@ -39,6 +40,7 @@ type member struct {
 func newSide(name, address string) *side {
 	s := &side{name: name, address: address, clients: map[int]*client{}, symbols: symbols{}}
 	s.topics, s.epochs, s.producers, s.members = map[string][16]byte{}, map[string]int32{}, map[int]producer{}, map[int]member{}
+	s.given = map[string][]producer{}
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
 		s.symbols.name("host", host, "host")
@@ -142,8 +144,16 @@ func (s *side) learn(st *step, resp kmsg.Response) {
 				}
 			}
 		}
+	case *kmsg.EndTxnResponse:
+		if r.ErrorCode == 0 && r.Version >= 5 {
+			s.gave(st.transactional, producer{r.ProducerID, r.ProducerEpoch})
+		}
 	case *kmsg.InitProducerIDResponse:
-		if r.ErrorCode == 0 {
+		switch {
+		case r.ErrorCode != 0:
+		case st.transactional != "":
+			s.gave(st.transactional, producer{r.ProducerID, r.ProducerEpoch})
+		default:
 			s.producers[st.producer] = producer{r.ProducerID, r.ProducerEpoch}
 			s.symbols.another("producer", strconv.FormatInt(r.ProducerID, 10), fmt.Sprintf("producer%d", st.producer))
 		}

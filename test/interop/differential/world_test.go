@@ -20,8 +20,13 @@ type step struct {
 	// raw, if not nil, is sent instead, for requests that the codec does not make.
 	raw func(s *side) []byte
 
-	producer int    // that requests an id
-	group    string // that is joined
+	producer int // that requests an id
+	// transactional is the transactional ID that the step is about, and awaits means that it first waits
+	// until no transaction of it is open.
+	transactional string
+	awaits        bool
+	from, until   int16  // versions that it may have; 0: no limit
+	group         string // that is joined
 
 	small  bool // a fetch with a limit that may cut
 	cut    bool // the partition has lost its first records

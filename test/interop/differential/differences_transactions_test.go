@@ -1,0 +1,69 @@
+package differential
+
+import (
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var wantedOfTransactions = []wanted{
+	{
+		what: "InitProducerId with a transactional ID, while its transaction is open or ends: CONCURRENT_TRANSACTIONS by Kafka, and an epoch more; Seb answers when the transaction is aborted",
+		why:  "one slot ends it",
+		is:   func(*difference) bool { return false }, // see side.settled
+	},
+	{
+		what: "DescribeTransactions of an unknown ID: no producer and no time are -1, 0 in Kafka", why: "0 is a valid producer ID",
+		is: func(d *difference) bool {
+			return d.key == kmsg.DescribeTransactions && d.kafka == "0" && d.seb == "-1" && d.beside(d.kafkaSays, "ErrorCode") == "105"
+		},
+	},
+	{
+		what: "DescribeTransactions: offsets of groups are not shown, in Kafka as partitions of `__consumer_offsets`", why: "Seb has no such topic",
+		is: func(d *difference) bool {
+			return d.key == kmsg.DescribeTransactions && (strings.Contains(d.path, `["__consumer_offsets"]`) || strings.HasSuffix(d.path, ".Topics.len"))
+		},
+	},
+	{
+		what: "ListTransactions with a duration: Kafka also lists IDs without a transaction", why: "they have no duration",
+		is: func(d *difference) bool {
+			return d.key == kmsg.ListTransactions && !strings.Contains(d.step.what, "longer than -1") && (d.seb == "" || d.path == "TransactionStates.len")
+		},
+	},
+	{
+		what: "DescribeProducers: epoch and sequence are those of the last records, the time is that of their commit, and the epoch of the coordinator is that of the leader; Kafka forgets the sequence at the end of a transaction",
+		why:  "tools show them to people",
+		is: func(d *difference) bool {
+			p := d.bare()
+			return d.key == kmsg.DescribeProducers && (strings.HasSuffix(p, ".CoordinatorEpoch") || strings.HasSuffix(p, ".LastTimestamp") ||
+				strings.HasSuffix(p, ".LastSequence") && d.kafka == "-1" || strings.HasSuffix(p, ".ProducerEpoch") && d.beside(d.kafkaSays, "LastSequence") == "-1")
+		},
+	},
+	{
+		what: "Fetch: markers have the epoch of the records, in Kafka one that ended the transaction", why: "clients look at the ID of the producer only",
+		is: func(d *difference) bool {
+			return at(d, kmsg.Fetch, "Topics[].Partitions[].RecordBatches[].ProducerEpoch") && d.beside(d.kafkaSays, "Marker") != ""
+		},
+	},
+	{
+		what: "TxnOffsetCommit with a generation to a missing group: ILLEGAL_GENERATION by Kafka, UNKNOWN_MEMBER_ID by Seb", why: "as for OffsetCommit",
+		is: func(d *difference) bool { return codes(d, kmsg.TxnOffsetCommit, of("22"), of("25")) },
+	},
+	{
+		what: "DescribeTransactions: a transaction that has ended has no start", why: "it is not kept",
+		is: func(d *difference) bool {
+			return d.key == kmsg.DescribeTransactions && strings.HasSuffix(d.path, ".StartTimestamp") && strings.HasPrefix(d.beside(d.kafkaSays, "State"), `"Complete`)
+		},
+	},
+	{
+		what: "ListOffsets by time: Kafka also finds markers of transactions", why: "they are no records",
+		is: func(d *difference) bool {
+			byTime := strings.Contains(d.step.what, " at -3, isolation") || strings.Contains(d.step.what, "000, isolation")
+			return d.key == kmsg.ListOffsets && byTime && !strings.HasSuffix(d.path, "ErrorCode")
+		},
+	},
+	{
+		what: "Produce: the first sequence of a transactional producer in a partition may be any; Kafka wants 0 in version 2 of transactions", why: "as for other idempotent producers", diverges: true,
+		is: func(d *difference) bool { return codes(d, kmsg.Produce, of("45"), of("0")) },
+	},
+}
