@@ -98,14 +98,6 @@ func TestAccess(t *testing.T) {
 	scene(t, testenv.ServeInterop(t), "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; wrong keys and none refused", "access", testenv.InteropKey)
 }
 
-// TestRefusals covers what Seb does not support: transactions.
-func TestRefusals(t *testing.T) {
-	testenv.InteropWanted(t)
-	b := testenv.ServeInterop(t)
-	create(t, b, "refused", 1)
-	scene(t, b, "initTransactions refused at once", "refusals")
-}
-
 // TestOldClients runs clients of older versions, which negotiate versions of requests.
 func TestOldClients(t *testing.T) {
 	testenv.InteropWanted(t)

@@ -109,10 +109,3 @@ func TestPythonAdmin(t *testing.T) {
 	p := newPython(t, testenv.ServeInterop(t))
 	p.run(p.report, "admin.py", "plants")
 }
-
-// TestPythonTransactions requests transactions.
-func TestPythonTransactions(t *testing.T) {
-	testenv.InteropWanted(t)
-	p := newPython(t, testenv.ServeInterop(t))
-	p.run(p.report, "transactions.py")
-}

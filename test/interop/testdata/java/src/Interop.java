@@ -22,7 +22,6 @@ public class Interop {
                 case "records" -> Records.run(config);
                 case "groups" -> Groups.run(config);
                 case "access" -> Access.run(config, rest);
-                case "refusals" -> Refusals.run(config);
                 default -> throw new IllegalArgumentException(args[0]);
             }
         } catch (Throwable e) {
