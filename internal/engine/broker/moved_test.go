@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -29,6 +30,7 @@ type mover struct {
 	m     *compact.Merger
 	left  atomic.Int32 // remaining moves
 	moved []string     // names of requested objects that are deleted
+	also  func()       // called between merges, if not nil
 }
 
 func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
@@ -55,6 +57,9 @@ func (v *mover) move(key string) error {
 	v.moved = append(v.moved, key)
 	for until := time.Now().Add(sebtest.Limit); names(v.t, v.s.Store, key)[key]; time.Sleep(time.Millisecond) {
 		mustProduce(v.t, v.b, "other", 0, "something to merge with")
+		if v.also != nil {
+			v.also()
+		}
 		if _, err := v.m.Once(context.Background()); err != nil {
 			return err
 		}
@@ -118,6 +123,50 @@ func TestNeighboursMissingBecauseMerged(t *testing.T) {
 		}
 	}
 	check.Equalf(t, len(v.moved), 1, "moved were %v", v.moved)
+}
+
+// TestMarkerRemovedDuringARead: a read is planned while an aborted transaction is known, and finds the data where a
+// second compaction has put it, without the marker. A Kafka client that was told of the transaction would leave out
+// the committed batches of the producer, too, so it must not get that answer.
+func TestMarkerRemovedDuringARead(t *testing.T) {
+	s := &hooked{Store: objstore.NewMemory()}
+	first := open(t, options(s))
+	must.Get(first.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "min-cleanable-dirty-ratio": "0"}}))(t)
+	create(t, first, "other", 1)
+	x := newTransactor(t, first, "x")
+	x.sent(0, "aborted")
+	x.ended(false, false)
+	x.sent(0, "committed")
+	x.ended(true, false)
+	kill(first)
+	v := newMover(t, s, options(s), 1)
+	known := func() int {
+		return len(v.b.View().TopicByName("a").Partitions.At(0).Aborted)
+	}
+	v.also = func() {
+		for range 2 { // the passes
+			mustProduce(t, v.b, "a", 0, "more")
+			for must.Get(v.m.Once(context.Background()))(t) {
+			}
+		}
+	}
+	wants := []broker.Want{{Topic: "a", Isolation: broker.RawCommitted}}
+	must.Equal(t, known(), 1)
+	f := must.Get(v.b.Fetch(t.Context(), wants, 0, 0))(t)
+	must.Equalf(t, len(v.moved), 1, "moved objects")
+	must.Equalf(t, known(), 0, "aborted transactions after two passes")
+	if part := &f.Parts[0]; !errors.Is(part.Err, state.ErrStoreUnavailable) || len(part.Chunks) > 0 {
+		t.Errorf("%v, %d chunks, aborted %v", part.Err, len(part.Chunks), part.Aborted)
+	}
+	f.Release()
+	f = must.Get(v.b.Fetch(t.Context(), wants, 0, 0))(t)
+	defer f.Release()
+	must.NoError(t, f.Parts[0].Err)
+	check.Equal(t, len(f.Parts[0].Aborted), 0)
+	var r record.Reader
+	r.Reset(brokertest.Bytes(t, &f.Parts[0].Chunks[0]), 0)
+	must.Equal(t, r.Next(), true)
+	check.Equal(t, string(r.Record().Value), "committed")
 }
 
 // TestDataThatMovesPermanently: a reader that never catches up gets ErrStoreUnavailable, not

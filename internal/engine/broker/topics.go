@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -367,21 +368,38 @@ func (x catalog) Missing(ctx context.Context, c *Piece) (moved bool, err error) 
 // relocate looks a piece up in the current state.
 func (x catalog) relocate(c *Piece) (moved bool, err error) {
 	id := x.parts[c.Part].id
-	now, at := partPlan{}, planRange{}
+	now, at, forgotten := partPlan{}, planRange{}, false
 	x.b.log.Read(func(s *state.State) {
 		now.look(s, &x.wants[c.Part])
 		at = rangeOf(s, id, c.Offset)
+		forgotten = x.parts[c.Part].forgotten(s)
 	})
 	switch {
 	case now.err != nil:
 		return false, now.err
 	case now.id != id: // the topic was deleted, and another one has its name
 		return false, state.ErrUnknownTopic
-	case at.key != "" && (at.key != c.Key || at.Pos != c.Range.Pos):
-		c.Range, c.Key = at.Range, at.key
-		return true, nil
+	case at.key == "" || at.key == c.Key && at.Pos == c.Range.Pos:
+		return false, nil
+	case forgotten:
+		return false, &StoreError{"read " + c.Key, errForgotten}
 	}
-	return false, nil
+	c.Range, c.Key = at.Range, at.key
+	return true, nil
+}
+
+var errForgotten = errors.New("its aborted transactions were compacted after the read began")
+
+// forgotten reports whether the state does not know an aborted transaction any more of which the answer would tell.
+// What has moved may then lack its marker, up to which a Kafka client leaves out batches of the producer: it would
+// leave out committed ones.
+func (pp *partPlan) forgotten(s *state.State) bool {
+	t := s.Topic(pp.id.topic)
+	if len(pp.aborted) == 0 || t == nil {
+		return false
+	}
+	known := t.Partitions.At(int(pp.id.partition)).Aborted
+	return slices.ContainsFunc(pp.aborted, func(a state.AbortedTransaction) bool { return !slices.Contains(known, a) })
 }
 
 // rangeOf returns the range that holds an offset of a partition; key is empty if none does.
