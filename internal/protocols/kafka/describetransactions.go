@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -68,6 +69,9 @@ func (c *call) describeTransaction(out *kmsg.DescribeTransactionsResponseTransac
 			at[p.Topic] = i
 		}
 		out.Topics[i].Partitions = append(out.Topics[i].Partitions, p.Partition)
+	}
+	for i := range out.Topics {
+		slices.Sort(out.Topics[i].Partitions)
 	}
 	return nil
 }

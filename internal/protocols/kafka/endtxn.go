@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -45,6 +46,9 @@ func (c *call) endTxn(ctx context.Context, r *kmsg.EndTxnRequest) (resp *kmsg.En
 		return resp, true
 	}
 	next, err := c.b.EndTransaction(ctx, broker.EndTransaction{ID: r.TransactionalID, Producer: p, Commit: r.Commit, Next: !first})
+	if current && !first && errors.Is(err, state.ErrTransactionState) && c.isBegun(x) { // added partitions, but no records
+		next, err = c.b.EndTransaction(ctx, broker.EndTransaction{ID: r.TransactionalID, Producer: p, Next: true})
+	}
 	if current {
 		err = c.ended(x, r.Commit, next, err)
 	}

@@ -41,9 +41,10 @@ const (
 
 // Versions from which on clients know codes.
 const (
-	knowsAbortable  = 11 // Produce: TRANSACTION_ABORTABLE
-	knowsFenced     = 2  // AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: PRODUCER_FENCED
-	initKnowsFenced = 4  // InitProducerId: the same
+	knowsAbortable      = 11 // Produce: TRANSACTION_ABORTABLE
+	stageKnowsAbortable = 4  // TxnOffsetCommit: the same
+	knowsFenced         = 2  // AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: PRODUCER_FENCED
+	initKnowsFenced     = 4  // InitProducerId: the same
 )
 
 // deniedTransaction is denied for a request about a transaction. A standby, which may not know topics yet, answers
@@ -259,6 +260,13 @@ func (c *call) inited(id string, p state.ProducerEpoch) {
 	x := c.txns.ofLocked(id, p, &c.opened)
 	x.reset(p, true)
 	x.newest = max(x.newest, c.number)
+}
+
+// isBegun reports whether partitions or a group were added to the transaction.
+func (c *call) isBegun(x *transaction) bool {
+	c.txns.mu.Lock()
+	defer c.txns.mu.Unlock()
+	return x.begun
 }
 
 // ended notes how an EndTxn of the present producer has ended, and returns its error. A transaction of version 1 to

@@ -85,6 +85,8 @@ func (c *call) stage(ctx context.Context, r *kmsg.TxnOffsetCommitRequest, commit
 		switch {
 		case c.isLateCommit(x):
 			return all(lateCode), true
+		case c.lacksGroup(x) && c.version >= stageKnowsAbortable:
+			return all(kerr.TransactionAbortable.Code), false
 		case c.lacksGroup(x):
 			return all(kerr.InvalidTxnState.Code), false
 		}
