@@ -66,6 +66,7 @@ type op struct {
 	begun       bool  // it is in a slot that was sent
 	transact    *core.Transact
 	staged      *state.StagedOffset // of transact, in a partition of key
+	dropped     bool                // its client has closed the connection
 }
 
 // answer gives the client its answer; only the first call counts.

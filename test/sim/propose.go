@@ -43,6 +43,9 @@ func (r *run) proposal(ops []*op) *core.Proposal {
 		r.atomic(p, o, &order, &appends)
 	}
 	for _, o := range rest {
+		if o.dropped {
+			continue
+		}
 		if o.transact != nil {
 			p.Ops, order = append(p.Ops, r.transact(o, len(p.Appends))), append(order, o)
 			continue

@@ -25,6 +25,7 @@ type txClient struct {
 	tx       *tx                  // nil: none
 	init     *op                  // in flight
 	again    *state.ProducerEpoch // of an init to be repeated
+	copy     *core.Transact       // of the end before, in version 1
 	silent   int64                // it does nothing until then
 	value    int64                // newest staged offset
 }
@@ -239,10 +240,11 @@ func (c *txClient) request(x *core.Transact) *op {
 	return &op{w: c.w, id: 1<<55 | c.w.txOps, transact: x}
 }
 
-// give gives an op to a broker.
+// give gives an op to a broker. In version 1 a client that stops waiting closes its connection, and the broker drops
+// what it has not begun: no epoch tells it from a request of the next transaction.
 func (c *txClient) give(o *op, r *run) {
 	w := c.w
-	r.deliver(func() { r.submit(o) })
+	r.deliver(func() { r.admit(o) })
 	if o.run == nil { // the broker is paused
 		o.run = r
 		r.owe(o)
@@ -256,6 +258,7 @@ func (c *txClient) give(o *op, r *run) {
 			o.answer(rejectedFor, 0)
 			return
 		}
+		o.dropped = !c.next
 		o.answer(unknown, 0)
 	})
 }
@@ -287,6 +290,10 @@ func (x *tx) op(item *txItem) *op {
 
 func (x *tx) send(item *txItem, r *run) {
 	c := x.c
+	if end := c.copy; end != nil && r.core.Role() == core.RoleLeader { // before the next transaction begins
+		c.give(c.request(end), r)
+	}
+	c.copy = nil
 	o := x.op(item)
 	item.busy = true
 	o.done = func(o *op) {
@@ -357,10 +364,6 @@ func (x *tx) sendEnd(r *run) {
 	}
 	x.end = o
 	c.give(o, r)
-	if !c.next && w.txRand.IntN(4) == 0 { // a copy on another connection to the same broker
-		again := *o.transact
-		c.give(c.request(&again), r)
-	}
 }
 
 // later sends a copy of an item late. In version 1 no epoch tells it from one of the next transaction: then only
@@ -380,10 +383,15 @@ func (x *tx) later(item *txItem) {
 	c.deferred(o)
 }
 
-// lateEnd sends a copy of an end late. It must have no effect, whatever the client has begun since.
+// lateEnd sends a copy of an end late. It must have no effect, whatever the client has begun since, but in version 1
+// no epoch tells it from the end of the next transaction: then it comes before that begins.
 func (x *tx) lateEnd(t core.Transact) {
 	c, w := x.c, x.c.w
-	if !c.next || w.txRand.IntN(3) > 0 {
+	if w.txRand.IntN(3) > 0 {
+		return
+	}
+	if !c.next {
+		c.copy = &t
 		return
 	}
 	o := c.request(&t)
@@ -410,19 +418,31 @@ func (c *txClient) deferred(o *op) {
 func (r *run) transact(o *op, before int) core.Op {
 	x := o.transact
 	x.Before = 1 + int32(before)
-	if s := r.core.State(); s != nil {
-		r.given++
-		x.Fresh = state.ProducerID(0, s.Pos.Epoch, uint32(r.given))
-		if o.staged != nil {
-			staged := *o.staged
-			if t := s.TopicByName(o.key.topic); t != nil {
-				staged.Topic = t.ID
-			}
-			x.Offsets = []state.StagedOffset{staged}
+	r.given++
+	x.Fresh = state.ProducerID(0, o.epoch, uint32(r.given))
+	if s := r.core.State(); s != nil && o.staged != nil {
+		staged := *o.staged
+		if t := s.TopicByName(o.key.topic); t != nil {
+			staged.Topic = t.ID
 		}
-		return core.Op{Transact: x, Epoch: s.Pos.Epoch}
+		x.Offsets = []state.StagedOffset{staged}
 	}
-	return core.Op{Transact: x}
+	return core.Op{Transact: x, Epoch: o.epoch}
+}
+
+// admit submits an op. A request about a transactional ID is for the epoch in which it comes, as in a broker.
+func (r *run) admit(o *op) {
+	if o.transact == nil {
+		r.submit(o)
+		return
+	}
+	if r.core.Role() != core.RoleLeader {
+		o.run, o.why = r, state.ErrNotLeader
+		o.answer(rejectedFor, 0)
+		return
+	}
+	o.epoch = r.core.State().Pos.Epoch
+	r.submit(o)
 }
 
 // expires ends overdue transactions while a run leads, as a broker does.
@@ -440,7 +460,7 @@ func (r *run) expires(d *core.Deadlines) {
 			for i := range overdue {
 				w.check.overdue(r, &overdue[i])
 				w.txOps++
-				r.submit(&op{w: w, id: 1<<55 | w.txOps, transact: &overdue[i]})
+				r.admit(&op{w: w, id: 1<<55 | w.txOps, transact: &overdue[i]})
 			}
 			r.expires(d)
 		})

@@ -14,8 +14,8 @@ type seenOpen struct {
 	at    int64 // on the clock of Look
 }
 
-// TransactionIdle is how long a transactional ID without a transaction is remembered.
-const TransactionIdle = 7 * 24 * 3600 * second
+// transactionIdle is how long a transactional ID without a transaction is remembered.
+const transactionIdle = 7 * 24 * 3600 * second
 
 // Look returns the requests that end the overdue transactions and forget the idle IDs of a state. now is the time of a
 // monotonic clock, in ns, and wall that of the wall clock, in µs; 0: it is in doubt, and no ID is idle.
@@ -23,7 +23,7 @@ func (d *Deadlines) Look(s *state.State, now, wall int64) (overdue, idle []Trans
 	open := map[string]seenOpen{}
 	for _, t := range s.Transactions() {
 		if !t.Open() {
-			if t.Changed < wall-int64(TransactionIdle)/1000 {
+			if t.Changed < wall-int64(transactionIdle)/1000 {
 				idle = append(idle, Transact{Kind: state.TransactionForget, ID: t.ID, Seen: t.Changed})
 			}
 			continue
@@ -32,7 +32,7 @@ func (d *Deadlines) Look(s *state.State, now, wall int64) (overdue, idle []Trans
 		if seen.began != t.Started {
 			seen = seenOpen{t.Started, now}
 		}
-		if open[t.ID] = seen; now-seen.at >= int64(t.Timeout)*int64(second/1000) {
+		if open[t.ID] = seen; now-seen.at >= int64(t.Timeout)*int64(millisecond) {
 			overdue = append(overdue, Transact{Kind: state.TransactionAbort, ID: t.ID, Forced: true, Seen: t.Started})
 		}
 	}

@@ -416,8 +416,12 @@ func (f *Frozen) Patch(i int32, data []byte) {
 }
 
 // Encode fills in the head's lengths and checksums and returns head, state and index. The object is
-// that prefix followed by parts: the data of Proposal.Appends in the order of f.Order, after Patch.
+// that prefix followed by parts: the data of Proposal.Appends in the order of f.Order, after Patch. That of an append
+// with a Marker is record.AppendMarker.
 func (f *Frozen) Encode(parts [][]byte) (prefix []byte, headCRC uint32, err error) {
+	if len(parts) != len(f.Order) {
+		panic(fmt.Sprintf("core: %d parts of slot %d, want %d with its markers of transactions", len(parts), f.Head.Slot, len(f.Order)))
+	}
 	prefix, err = record.EncodeObject(&f.Head, f.State, f.Index, parts)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode slot %d: %w", f.Head.Slot, err)

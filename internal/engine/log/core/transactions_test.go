@@ -164,3 +164,38 @@ func TestDeposedLeaderAnswersNoEnd(t *testing.T) {
 	must.ErrorIs(t, asked.Ops[1].Err, state.ErrFenced)
 	must.ErrorIs(t, asked.Appends[0].Err, state.ErrFenced)
 }
+
+// TestOpenTransactionsKeepTheirProducers checks that a producer with an open transaction in a partition is neither
+// expired nor replaced: a repeated batch would be stored twice.
+func TestOpenTransactionsKeepTheirProducers(t *testing.T) {
+	cfg := remembers()
+	cfg.ProducerExpiration = core.Duration(time.Hour)
+	b, p := transactor(t, cfg)
+	known(t, b)
+	must.NoError(t, b.sends(transactional(p, 0)))
+	must.NoError(t, b.sends(batch("ann", 1, 0)))
+	b.passes(3 * time.Hour)
+	must.NoError(t, b.sends(batch("ann", 2, 0)))
+	must.NoErrorf(t, b.sends(batch("ann", 1, 7)), "any sequence of a producer that has expired")
+	must.ErrorIsf(t, b.sends(transactional(p, 0)), core.ErrDuplicate, "a repeated batch of an open transaction")
+
+	b.passes(20 * time.Minute) // no producer is too young to be replaced
+	for first := int64(100); first < 100+4*places && b.core.ProducerCounts().Replaced == 0; first += 20 {
+		var some []core.Append
+		for id := range int64(20) {
+			some = append(some, batch("ann", first+id, 0))
+		}
+		b.freeze(nil, some...)
+		b.settle()
+		b.passes(time.Minute)
+	}
+	must.Equalf(t, b.core.ProducerCounts().Replaced > 0, true, "producers are replaced")
+	must.ErrorIsf(t, b.sends(transactional(p, 0)), core.ErrDuplicate, "a repeated batch after others were replaced")
+	must.ErrorIs(t, b.sends(transactional(p, 2)), state.ErrSequenceGap)
+
+	must.NoError(t, b.transacts(&core.Transact{Kind: state.TransactionCommit, ID: "x", Producer: p}))
+	b.settle()
+	b.passes(3 * time.Hour)
+	must.NoError(t, b.sends(batch("ann", 3, 0)))
+	must.NoErrorf(t, b.sends(transactional(p, 5)), "any sequence once it has ended and expired")
+}
