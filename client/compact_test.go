@@ -23,10 +23,8 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// compactedBroker is a real broker with a compacted topic t of two partitions. Compaction leaves
-// offsets 10, 12, 19 and 30 of the first partition's 40, and nothing of the second, which ends at
-// 20.
-func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
+// openBroker is a real broker on a store in memory, and a client of it.
+func openBroker(t *testing.T) (*client.Client, *broker.Broker, objstore.Store) {
 	t.Helper()
 	ctx, store := context.Background(), objstore.NewMemory()
 	b, err := broker.Open(ctx, broker.Options{Options: log.Options{Store: store, NoWait: true, Logger: slog.New(slog.DiscardHandler)}})
@@ -47,7 +45,16 @@ func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 		<-served
 		_ = b.Close(ctx)
 	})
-	_, err = c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}})
+	return c, b, store
+}
+
+// compactedBroker is a real broker with a compacted topic t of two partitions. Compaction leaves
+// offsets 10, 12, 19 and 30 of the first partition's 40, and nothing of the second, which ends at
+// 20.
+func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
+	t.Helper()
+	c, b, store := openBroker(t)
+	_, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}})
 	must.NoError(t, err)
 	stays := map[int]string{10: "ten", 12: "twelve", 19: "nineteen", 30: "thirty"}
 	for i := range 40 {

@@ -82,7 +82,9 @@ func (e *exporting) open(ctx context.Context) error {
 		e.say("warning: topic %s is compacted, and the files cannot have gaps: the export ends at the first one", e.Topic)
 	}
 	p := &t.Partitions[e.Partition]
-	e.next, e.end = p.Start, p.Next
+	if e.next, e.end = p.Start, p.Next; p.LastStable > 0 { // 0: also of a broker without transactions
+		e.end = p.LastStable
+	}
 	l, err := List(ctx, e.Store, e.Topic)
 	if err != nil {
 		return err
@@ -160,7 +162,7 @@ func (e *exporting) all(ctx context.Context) error {
 
 // gap is the error at offsets without records: the files would assign them to other records.
 func (e *exporting) gap(from, to int64) error {
-	return fmt.Errorf("partition %d of topic %s has no records at offsets %d to %d, because compaction removed them, and version-1 files cannot have gaps; `seb consume --format json` prints the remaining records",
+	return fmt.Errorf("partition %d of topic %s has no records at offsets %d to %d, because compaction removed them or they belong to a transaction, and version-1 files cannot have gaps; `seb consume --format json` prints the remaining records",
 		e.Partition, e.Topic, from, to-1)
 }
 

@@ -111,10 +111,10 @@ function merged(records: Rec[], older: boolean): Rec[] {
  */
 export async function read(want: Want, bounds: Topic, progress?: (got: Got) => void, stop?: AbortSignal): Promise<Got> {
   const sources = bounds.partitions.filter(p => want.from.has(p.partition)).map(p =>
-    new Source(p.partition, want.from.get(p.partition)!, want, BigInt(want.older ? p.start_offset : p.next_offset)));
+    new Source(p.partition, want.from.get(p.partition)!, want, BigInt(want.older ? p.start_offset : p.last_stable_offset)));
   const total = bounds.partitions.reduce((n, p) => {
     const at = want.from.get(p.partition);
-    return at === undefined ? n : n + Math.max(0, Number(want.older ? at - BigInt(p.start_offset) : BigInt(p.next_offset) - at));
+    return at === undefined ? n : n + Math.max(0, Number(want.older ? at - BigInt(p.start_offset) : BigInt(p.last_stable_offset) - at));
   }, 0);
   const taken: Rec[] = [], search = !!(want.where || want.contains);
   const got = (): Got => {

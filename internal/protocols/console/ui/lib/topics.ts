@@ -2,8 +2,8 @@
 
 import { call, type Int } from "./api";
 
-/** Partition is a partition of a topic. Offsets from start_offset up to next_offset can be read. */
-export interface Partition { partition: number; start_offset: Int; next_offset: Int; latest_commit_at?: string; records: Int; bytes: Int }
+/** Partition is a partition of a topic. Offsets from start_offset up to last_stable_offset can be read: there the oldest open transaction begins. */
+export interface Partition { partition: number; start_offset: Int; next_offset: Int; last_stable_offset: Int; latest_commit_at?: string; records: Int; bytes: Int }
 
 /** Topic is an answer of GET /topic. settings has those that were set. */
 export interface Topic { name: string; id: string; settings: Record<string, string>; partitions: Partition[] }

@@ -22,8 +22,8 @@ const policy = (window as unknown as { trustedTypes?: { createPolicy(name: strin
 
 /** ends returns the ends of a topic's partitions as an event ID; of one partition, the ID before its end. */
 function ends(t: Topic, partition: string | undefined): string {
-  if (!partition) return textOf(new Map(t.partitions.map(p => [p.partition, BigInt(p.next_offset)])));
-  const next = BigInt(t.partitions.find(p => String(p.partition) === partition)?.next_offset ?? 0);
+  if (!partition) return textOf(new Map(t.partitions.map(p => [p.partition, BigInt(p.last_stable_offset)])));
+  const next = BigInt(t.partitions.find(p => String(p.partition) === partition)?.last_stable_offset ?? 0);
   return next > 0n ? String(next - 1n) : "";
 }
 

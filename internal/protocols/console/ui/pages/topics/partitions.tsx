@@ -18,7 +18,7 @@ export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic>
       <Table caption="Partitions" rows={all} keyOf={p => String(p.partition)} columns={[
         { name: "Partition", cell: p => p.partition },
         { name: "Start offset", num: true, cell: p => count(p.start_offset) },
-        { name: "End offset", num: true, cell: p => count(p.next_offset) },
+        { name: "End offset", num: true, cell: p => p.last_stable_offset === p.next_offset ? count(p.next_offset) : `${count(p.next_offset)} (readers wait at ${count(p.last_stable_offset)})` },
         { name: "Records", num: true, cell: p => count(p.records) },
         { name: "Size", num: true, cell: p => bytes(p.bytes) },
         { name: "Last write", cell: p => <When t={p.latest_commit_at} /> },
