@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/sebbroker/seb/internal/engine/access"
 	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/group/coordinator"
 	"github.com/sebbroker/seb/internal/engine/objstore"
@@ -96,6 +97,8 @@ func TestTransactions(t *testing.T) {
 			must.NoError(t, p.EndTransaction(t.Context(), kgo.TryCommit))
 			check.EqualSlices(t, read(t, s.served, "t", 4, kgo.ReadCommitted()), []string{"a", "b", "d", "e"})
 			check.EqualSlices(t, read(t, s.served, "u", 1, kgo.ReadCommitted()), []string{"a"})
+			epoch := must.Get(a.DescribeTransactions(t.Context(), "tx"))(t)["tx"].ProducerEpoch
+			check.Equalf(t, epoch > 0, opts == nil, "epoch %d: raised by each transaction", epoch)
 		})
 	}
 }
@@ -409,4 +412,63 @@ func listsFiltered(t *testing.T, c *raw) {
 		check.Equalf(t, fmt.Sprint(got.ErrorCode, " ", ids), x.want, "v%d, %d ms, %q", x.version, x.duration, x.pattern)
 		check.EqualSlices(t, got.UnknownStateFilters, []string{"Asleep"})
 	}
+}
+
+// TestTransactionalRights: a transactional ID needs Write, for lists and its coordinator Describe, and records of a
+// transaction the right to their topic as well.
+func TestTransactionalRights(t *testing.T) {
+	g := guard(t)
+	ref, hidden := topic(t, g.b, "mine", broker.TopicSpec{}), topic(t, g.b, "hidden", broker.TopicSpec{})
+	id := access.TransactionalID
+	key := g.token("app", access.Rule{Resource: id, Name: "app-", Prefix: true, Operation: access.Write, Host: access.Any}, rule(access.Topic, "mine", access.Write))
+	mine := &txn{t: t, c: g.dialAs("app", key), id: "app-1"}
+	other := &txn{t: t, c: mine.c, id: "other"}
+	refused := kerr.TransactionalIDAuthorizationFailed.Code
+	check.Equalf(t, mine.init(), 0, "InitProducerId")
+	check.Equalf(t, other.init(), refused, "InitProducerId of another ID")
+	check.Equalf(t, mine.produce(ref, "v"), 0, "Produce")
+	check.Equalf(t, mine.produce(hidden, "v"), kerr.TopicAuthorizationFailed.Code, "Produce to another topic")
+	owner := newTxn(t, g.served, "other", false)
+	other.pid, other.epoch = owner.pid, owner.epoch
+	check.Equalf(t, other.produce(ref, "v"), refused, "Produce of another ID")
+	other.id = "app-1"
+	check.Equalf(t, other.produce(ref, "v"), kerr.InvalidProducerIDMapping.Code, "Produce with the producer of another ID")
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorType, find.CoordinatorKeys = 1, []string{"app-2", "other"}
+	found := mine.c.ask(find, 4).(*kmsg.FindCoordinatorResponse).Coordinators
+	check.EqualSlicesf(t, []int16{found[0].ErrorCode, found[1].ErrorCode}, []int16{0, refused}, "FindCoordinator")
+	listed := mine.c.ask(kmsg.NewPtrListTransactionsRequest(), 0).(*kmsg.ListTransactionsResponse).TransactionStates
+	check.Equalf(t, fmt.Sprint(len(listed), listed[0].TransactionalID), "1app-1", "ListTransactions")
+	describe := kmsg.NewPtrDescribeTransactionsRequest()
+	describe.TransactionalIDs = []string{"app-1", "other"}
+	described := mine.c.ask(describe, 0).(*kmsg.DescribeTransactionsResponse).TransactionStates
+	check.EqualSlicesf(t, []int16{described[0].ErrorCode, described[1].ErrorCode}, []int16{0, refused}, "DescribeTransactions")
+
+	// The right ends before the end of the transaction.
+	must.NoError(t, g.a.ChangeRules(t.Context(), g.a.Root(), nil, []access.Rule{{Principal: "app", Resource: id, Name: "app-", Prefix: true, Operation: access.Write, Host: access.Any}}))
+	check.Equalf(t, mine.end(true), refused, "EndTxn")
+}
+
+// TestManyPartitions: a transaction with more partitions than are remembered is not checked.
+func TestManyPartitions(t *testing.T) {
+	s := reachable(t, objstore.NewMemory(), kafka.Options{})
+	ref := topic(t, s.b, "t", broker.TopicSpec{})
+	x := newTxn(t, s.served, "tx", true)
+	r := kmsg.NewPtrAddPartitionsToTxnRequest()
+	r.TransactionalID, r.ProducerID, r.ProducerEpoch = x.id, x.pid, x.epoch
+	for _, name := range []string{"a", "b"} {
+		topic(t, s.b, name, broker.TopicSpec{Partitions: 6_000})
+		top := kmsg.AddPartitionsToTxnRequestTopic{Topic: name}
+		for n := range int32(6_000) {
+			top.Partitions = append(top.Partitions, n)
+		}
+		r.Topics = append(r.Topics, top)
+	}
+	few := *r
+	few.Topics = r.Topics[:1]
+	must.Equal(t, x.c.ask(&few, 3).(*kmsg.AddPartitionsToTxnResponse).Topics[0].Partitions[0].ErrorCode, 0)
+	check.Equalf(t, x.produce(ref, "v"), kerr.InvalidTxnState.Code, "a partition that was not added, with 6,000 that were")
+	must.Equal(t, x.c.ask(r, 3).(*kmsg.AddPartitionsToTxnResponse).Topics[1].Partitions[0].ErrorCode, 0)
+	check.Equalf(t, x.produce(ref, "v"), 0, "with 12,000")
+	check.Equalf(t, x.end(true), 0, "EndTxn")
 }
