@@ -240,9 +240,15 @@ func printTopic(w io.Writer, t *client.Topic) error {
 	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
 		fmt.Fprintf(w, "  %s = %s\n", name, t.Settings[name])
 	}
-	return printTable(w, "PARTITION\tSTART\tNEXT\tRECORDS\tBYTES\tLATEST", t.Partitions, func(p *client.Partition) []any {
+	err := printTable(w, "PARTITION\tSTART\tNEXT\tRECORDS\tBYTES\tLATEST", t.Partitions, func(p *client.Partition) []any {
 		return []any{p.Partition, p.Start, p.Next, p.Records, p.Bytes, ago(p.LatestCommit)}
 	})
+	for i := range t.Partitions {
+		if p := &t.Partitions[i]; p.LastStable < p.Next {
+			fmt.Fprintf(w, "partition %d: readers wait at offset %d for an open transaction, see `seb transaction list`\n", p.Partition, p.LastStable)
+		}
+	}
+	return err
 }
 
 func totals(t *client.Topic) (records, bytes int64, latest time.Time) {
