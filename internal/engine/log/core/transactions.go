@@ -159,6 +159,9 @@ func refusesEnd(t *state.Transaction, x *Transact, open bool) error {
 		// In version 1 the producer is the same before and after.
 		x.Result = t.Now()
 		return ErrDuplicate
+	case err == state.ErrTransactionEnded && x.Next && x.Kind == state.TransactionAbort:
+		x.Result = t.Now() // what the client wants has happened, and it goes on with the next transaction
+		return ErrDuplicate
 	case err == nil && x.Next && x.Kind == state.TransactionAbort:
 		return nil // a client that does not know whether a batch began the transaction
 	case repeats || err == nil:

@@ -240,7 +240,7 @@ func (m *txModel) transact(x *core.Transact) (state.ProducerEpoch, error) {
 		return t.now, nil
 	case err == state.ErrUnknownTransaction || t.open:
 		return noProducer, err
-	case x.Producer == t.was && t.last == how:
+	case x.Producer == t.was && t.last == how, err == state.ErrTransactionEnded && x.Next && how == "abort":
 		return t.now, core.ErrDuplicate
 	case err == nil || x.Producer == t.was && (t.last == "commit" || t.last == "abort"):
 		return noProducer, state.ErrTransactionState
