@@ -34,13 +34,15 @@ func TestJavaTransactions(t *testing.T) {
 		t.Skip(err)
 	}
 	b := testenv.ServeInterop(t)
+	config := settingsAs(t, b, login{"seb", testenv.InteropKey, "PLAIN"})
 	for _, c := range []struct{ version, of string }{{JavaVersion, "2"}, {"2.8.2", "1"}} {
 		t.Run(c.version, func(t *testing.T) {
+			t.Parallel()
 			path := must.Get(JavaClients(t.Context(), c.version))(t)
 			dir := t.TempDir()
 			must.NoError(t, compile(t, path, dir, "transactions"))
 			begin := time.Now()
-			p := start(t, dir+string(filepath.ListSeparator)+path, nil, "Transactions", settings(t, b), "java-"+c.version+"-")
+			p := start(t, dir+string(filepath.ListSeparator)+path, nil, "Transactions", config, "java-"+c.version+"-", c.of)
 			p.wait(callMax)
 			check.Containsf(t, p.Log(), "\ndone", "the end of the output")
 			testenv.Report("Java "+c.version, "transactions of version "+c.of+transactionScenes, time.Since(begin))

@@ -130,7 +130,7 @@ var wantedOfTopics = []wanted{
 			if strings.HasSuffix(d.path, "ErrorCode") && slices.Contains(refusals, d.seb) && !slices.Contains(append(refusals, "", "0", "3", "100"), d.kafka) {
 				return true
 			}
-			return slices.Contains([]kmsg.Key{kmsg.CreateTopics, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.CreatePartitions, kmsg.Produce, kmsg.JoinGroup, kmsg.OffsetCommit, kmsg.DeleteRecords, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.Fetch, kmsg.AlterUserSCRAMCredentials, kmsg.FindCoordinator}, d.key) &&
+			return slices.Contains([]kmsg.Key{kmsg.CreateTopics, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.CreatePartitions, kmsg.Produce, kmsg.JoinGroup, kmsg.OffsetCommit, kmsg.DeleteRecords, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.Fetch, kmsg.AlterUserSCRAMCredentials, kmsg.FindCoordinator, kmsg.TxnOffsetCommit}, d.key) &&
 				strings.HasSuffix(d.path, "ErrorCode") && slices.Contains(twoFaults[d.key], [2]string{d.kafka, d.seb})
 		},
 	},
@@ -154,9 +154,10 @@ var twoFaults = map[kmsg.Key][][2]string{
 	kmsg.CreateTopics:              {{"40", "42"}, {"38", "40"}, {"39", "40"}, {"42", "40"}, {"39", "37"}, {"44", "40"}, {"44", "38"}, {"40", "38"}, {"40", "37"}, {"38", "37"}, {"37", "38"}},
 	kmsg.IncrementalAlterConfigs:   {{"40", "3"}, {"40", "17"}, {"42", "17"}},
 	kmsg.AlterConfigs:              {{"40", "3"}, {"42", "3"}, {"42", "17"}},
-	kmsg.Produce:                   {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}, {"47", "45"}, {"48", "87"}},
+	kmsg.Produce:                   {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}, {"47", "45"}, {"48", "87"}, {"45", "87"}},
 	kmsg.JoinGroup:                 {{"23", "25"}},
 	kmsg.CreatePartitions:          {{"39", "37"}},
+	kmsg.TxnOffsetCommit:           {{"49", "25"}, {"47", "25"}},
 	kmsg.FindCoordinator:           {{"31", "42"}},
 	kmsg.AlterUserSCRAMCredentials: {{"91", "92"}, {"92", "93"}, {"93", "92"}, {"92", "33"}, {"33", "92"}},
 }

@@ -1,6 +1,8 @@
 package differential
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,6 +15,16 @@ var wantedOfTransactions = []wanted{
 		is:   func(*difference) bool { return false }, // see side.settled
 	},
 	{
+		what: "a transaction begins with its first record or offset: until then it is not Ongoing, and a partition without records gets no marker",
+		why:  "an end of nothing changes nothing",
+		is:   func(*difference) bool { return false }, // the generator adds records and offsets at once
+	},
+	{
+		what: "EndTxn after the timeout of the transaction: PRODUCER_FENCED by Kafka, INVALID_TXN_STATE for a commit of version 2; Seb answers INVALID_PRODUCER_EPOCH",
+		why:  "the producer may go on with another epoch; Kafka's code stops threads of Kafka Streams (KAFKA-20785)",
+		is:   func(d *difference) bool { return codes(d, kmsg.EndTxn, of("90", "48"), of("47")) && d.step.late },
+	},
+	{
 		what: "DescribeTransactions of an unknown ID: no producer and no time are -1, 0 in Kafka", why: "0 is a valid producer ID",
 		is: func(d *difference) bool {
 			return d.key == kmsg.DescribeTransactions && d.kafka == "0" && d.seb == "-1" && d.beside(d.kafkaSays, "ErrorCode") == "105"
@@ -22,6 +34,30 @@ var wantedOfTransactions = []wanted{
 		what: "DescribeTransactions: offsets of groups are not shown, in Kafka as partitions of `__consumer_offsets`", why: "Seb has no such topic",
 		is: func(d *difference) bool {
 			return d.key == kmsg.DescribeTransactions && (strings.Contains(d.path, `["__consumer_offsets"]`) || strings.HasSuffix(d.path, ".Topics.len"))
+		},
+	},
+	{
+		what: "Fetch: `AbortedTransactions` has those of the answered batches; Kafka adds some beyond the last stable offset", why: "the next answer has them",
+		is: func(d *difference) bool {
+			if !at(d, kmsg.Fetch, "Topics[].Partitions[].AbortedTransactions[]") || d.seb != "" {
+				return false
+			}
+			partition, _, _ := strings.Cut(d.path, ".AbortedTransactions")
+			first, err := strconv.ParseInt(d.kafkaSays[d.path+".FirstOffset"], 10, 64)
+			stable, err2 := strconv.ParseInt(d.kafkaSays[partition+".LastStableOffset"], 10, 64)
+			return errors.Join(err, err2) == nil && first >= stable
+		},
+	},
+	{
+		what: "ListTransactions with an invalid pattern: unknown states are listed too", why: "both faults are said",
+		is: func(d *difference) bool {
+			return at(d, kmsg.ListTransactions, "UnknownStateFilters") && someCode(d.kafkaSays, "128")
+		},
+	},
+	{
+		what: "Produce of a batch without a transaction by a producer with a transactional ID: INVALID_TXN_STATE; Kafka stores it", why: "a client that does so has lost its transaction", diverges: true,
+		is: func(d *difference) bool {
+			return codes(d, kmsg.Produce, of("0"), of("48")) && strings.Contains(d.step.what, "transactional false")
 		},
 	},
 	{

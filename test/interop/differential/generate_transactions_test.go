@@ -44,6 +44,8 @@ const (
 	shortTimeout       = 1_500
 )
 
+const codeOutOfOrder = 45
+
 func newTransactions(w *generator) *transactions {
 	x := &transactions{generator: w, two: w.chance(2)}
 	for i := range 3 {
@@ -194,14 +196,15 @@ func (x *transactions) init(t *transaction) *step {
 	if x.chance(12) {
 		timeout = pick(x.generator, int32(0), -1, 1, 900_001, 2_000_000_000)
 	}
-	return x.initWith(t, timeout)
+	if t.given > 0 && x.chance(3) {
+		return x.initWith(t, timeout, x.producer(t))
+	}
+	return x.initWith(t, timeout, none)
 }
 
-func (x *transactions) initWith(t *transaction, timeout int32) *step {
-	has := given{"none", func(*side) producer { return producer{-1, -1} }}
-	if t.given > 0 && x.chance(3) {
-		has = x.producer(t)
-	}
+var none = given{"none", func(*side) producer { return producer{-1, -1} }}
+
+func (x *transactions) initWith(t *transaction, timeout int32, has given) *step {
 	st := x.step(t, kmsg.InitProducerID, "a producer for %s, timeout %d, which has %s", t.id, timeout, has.what)
 	st.build = func(s *side) kmsg.Request {
 		r := kmsg.NewPtrInitProducerIDRequest()
@@ -325,6 +328,9 @@ func (x *transactions) append(t *transaction, b batch) *step {
 	}
 	st.after = func(resp kmsg.Response) {
 		got := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		if got.ErrorCode == codeOutOfOrder && x.two { // Kafka has added the partition to the transaction
+			x.queue = append(x.queue, x.append(t, batch{b.at, x.newest(t), t.sequences[b.at], true, true}))
+		}
 		if got.ErrorCode == 0 {
 			ends := x.topics[b.at.topic].ends
 			ends[b.at.n] = max(ends[b.at.n], got.BaseOffset+int64(len(records)))
@@ -413,8 +419,11 @@ func (x *transactions) commitTo(t *transaction, g given, group string, generatio
 		return r
 	}
 	st.after = func(resp kmsg.Response) {
-		if resp.(*kmsg.TxnOffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0 {
+		switch code := resp.(*kmsg.TxnOffsetCommitResponse).Topics[0].Partitions[0].ErrorCode; {
+		case code == 0:
 			t.open = true
+		case generation >= 0 && x.two: // Kafka has begun a transaction
+			x.queue = append(x.queue, x.commitTo(t, x.newest(t), group, -1))
 		}
 	}
 	return st

@@ -147,7 +147,7 @@ func shown(s *string) string {
 
 // timeout begins a transaction that is not ended in time.
 func (x *transactions) timeout(t *transaction) *step {
-	first := x.initWith(t, shortTimeout)
+	first := x.initWith(t, shortTimeout, none)
 	then := first.after
 	first.after = func(resp kmsg.Response) {
 		then(resp)
@@ -155,9 +155,11 @@ func (x *transactions) timeout(t *transaction) *step {
 			return
 		}
 		wait := x.describe(t)
-		wait.awaits, wait.what = true, wait.what+" after its timeout"
+		wait.transactional, wait.awaits, wait.what = t.id, true, wait.what+" after its timeout"
 		wait.after = func(kmsg.Response) {
-			x.queue = append(x.queue, x.endOf(t, x.newest(t), x.chance(2)), x.initWith(t, transactionTimeout))
+			end := x.endOf(t, x.newest(t), x.chance(2))
+			end.late = true
+			x.queue = append(x.queue, end, x.initWith(t, transactionTimeout, none))
 		}
 		if x.two {
 			x.queue = append(x.queue, x.produce(t), wait)

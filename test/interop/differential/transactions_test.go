@@ -132,7 +132,7 @@ var retriable = []string{"14", "15", "16", "51"}
 // waits until the transaction that it may have ended has ended.
 func (s *side) settled(st *step, do func() outcome) outcome {
 	if st.awaits {
-		if err := s.concluded(st.transactional, "Ongoing"); err != nil {
+		if err := s.concluded(st.transactional, "Ongoing", "Prepare"); err != nil {
 			return outcome{err: err}
 		}
 	}
@@ -153,8 +153,8 @@ func (s *side) settled(st *step, do func() outcome) outcome {
 	return o
 }
 
-// concluded waits until the state of a transactional ID does not begin with a text.
-func (s *side) concluded(id, not string) error {
+// concluded waits until the state of a transactional ID begins with none of some texts.
+func (s *side) concluded(id string, not ...string) error {
 	c, err := s.client(watcher)
 	if err != nil {
 		return err
@@ -166,11 +166,11 @@ func (s *side) concluded(id, not string) error {
 		if !ok || len(resp.TransactionStates) != 1 {
 			return errors.New(s.name + " does not describe the transaction of " + id)
 		}
-		if !strings.HasPrefix(resp.TransactionStates[0].State, not) {
+		if !slices.ContainsFunc(not, func(state string) bool { return strings.HasPrefix(resp.TransactionStates[0].State, state) }) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: the transaction of %s stays %s", s.name, id, not)
+	return fmt.Errorf("%s: the transaction of %s stays %q", s.name, id, not)
 }
 
 // watcher is the connection on which the comparison itself asks.

@@ -25,6 +25,7 @@ type step struct {
 	// until no transaction of it is open.
 	transactional string
 	awaits        bool
+	late          bool   // the transaction has had its timeout
 	from, until   int16  // versions that it may have; 0: no limit
 	group         string // that is joined
 

@@ -20,15 +20,17 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Transactions of a Java client of any version from 2.5: java Transactions CONFIG PREFIX. Each scene has topics of its own. */
+/** Transactions of a Java client of any version from 2.5: java Transactions CONFIG PREFIX VERSION, which is that of transactions. Each scene has topics of its own. */
 public class Transactions {
     private static final long LIMIT = 60_000; // milliseconds until a missing record is an error
 
     private final Properties config;
     private final String prefix;
+    private final String version;
     private final Admin admin;
 
-    private Transactions(Properties config, String prefix) {
+    private Transactions(Properties config, String prefix, String version) {
+        this.version = version;
         this.config = config;
         this.prefix = prefix;
         this.admin = Admin.create(config);
@@ -40,7 +42,7 @@ public class Transactions {
             config.load(in);
         }
         try {
-            new Transactions(config, args[1]).run();
+            new Transactions(config, args[1], args[2]).run();
             System.out.println("done");
         } catch (Throwable e) {
             e.printStackTrace();
@@ -262,11 +264,21 @@ public class Transactions {
         try (KafkaProducer<String, String> next = producer("timeout", 1000)) {
             next.initTransactions();
             next.beginTransaction();
+            next.send(new ProducerRecord<>(topic, 0, null, "late"));
+            next.flush();
+            plain(topic, 0, "end");
+            same(read(topic, 0, "read_committed", 2), Collections.emptyList(), "records after the second timeout");
+            if (version.equals("1")) {
+                refused("an abort after the timeout", ProducerFencedException.class, next::abortTransaction);
+                return;
+            }
+            next.abortTransaction();
+            next.beginTransaction();
             next.send(new ProducerRecord<>(topic, 0, null, "next"));
             next.commitTransaction();
         }
         plain(topic, 0, "end");
-        same(read(topic, 0, "read_committed", 2), Arrays.asList("next"), "records of the next producer");
+        same(read(topic, 0, "read_committed", 3), Arrays.asList("next"), "records of the next transaction");
         say("timeout");
     }
 
