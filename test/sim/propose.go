@@ -44,6 +44,7 @@ func (r *run) proposal(ops []*op) *core.Proposal {
 	}
 	for _, o := range rest {
 		if o.dropped {
+			o.answer(unknown, 0)
 			continue
 		}
 		if o.transact != nil {
