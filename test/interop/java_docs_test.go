@@ -12,10 +12,12 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// examples are the programs of docs/guide/kafka.md in order, and their output.
-var examples = []struct{ class, prints string }{
-	{"Produce", "stored at plants-0@1"},
-	{"Consume", "rose is red at 0\nlily is white at 1"},
+// examples are the programs of docs/guide/kafka.md in order, and their output. TestStreamsExactlyOnce
+// runs the one of Kafka Streams.
+var examples = []struct{ folder, class, prints string }{
+	{"examples", "Produce", "stored at plants-0@1"},
+	{"examples", "Consume", "rose is red at 0\nlily is white at 1"},
+	{"streams", "WordCount", ""},
 }
 
 // TestExamplesInDocs: the programs of docs/guide/kafka.md are the files that TestExamples runs.
@@ -27,11 +29,11 @@ func TestExamplesInDocs(t *testing.T) {
 	}
 	var want []string
 	for _, e := range examples {
-		text := must.Get(os.ReadFile(filepath.Join("testdata/java/examples", e.class+".java")))(t)
+		text := must.Get(os.ReadFile(filepath.Join("testdata/java", e.folder, e.class+".java")))(t)
 		want = append(want, string(text))
 	}
 	if !slices.Equal(blocks, want) {
-		t.Errorf("docs/guide/kafka.md has the programs\n%s\nwant those in examples\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
+		t.Errorf("docs/guide/kafka.md has the programs\n%s\nwant those in testdata/java\n%s", strings.Join(blocks, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -42,6 +44,9 @@ func TestExamples(t *testing.T) {
 	t.Setenv("BROKER", b.Address)
 	t.Setenv("KEY", testenv.InteropKey)
 	for _, e := range examples {
+		if e.folder != "examples" {
+			continue
+		}
 		begin := time.Now()
 		p := start(t, classes(t), nil, e.class)
 		p.wait(time.Minute)

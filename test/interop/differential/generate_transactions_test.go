@@ -40,7 +40,7 @@ type partition struct {
 
 // transactionTimeout is a timeout that no sequence reaches, shortTimeout one that it waits for.
 const (
-	transactionTimeout = 60_000
+	transactionTimeout = 600_000
 	shortTimeout       = 1_500
 )
 
@@ -228,12 +228,17 @@ func (t *transaction) renew() {
 
 // somewhere usually returns a partition that exists.
 func (x *transactions) somewhere() partition {
-	t := pick(x.generator, x.sorted()...)
-	p := partition{t.name, x.Int32N(int32(t.partitions))}
+	p := x.there()
 	if x.chance(40) {
 		p.n = 7
 	}
 	return p
+}
+
+// there returns a partition that exists.
+func (x *transactions) there() partition {
+	t := pick(x.generator, x.sorted()...)
+	return partition{t.name, x.Int32N(int32(t.partitions))}
 }
 
 func (x *transactions) addPartitions(t *transaction) *step {
@@ -380,7 +385,7 @@ func (x *transactions) addOffsets(t *transaction) *step {
 	st.after = func(resp kmsg.Response) {
 		if resp.(*kmsg.AddOffsetsToTxnResponse).ErrorCode == 0 {
 			t.open, t.group = true, group
-			x.queue = append(x.queue, x.commitTo(t, x.newest(t), group, -1))
+			x.queue = append(x.queue, x.commitTo(t, x.newest(t), x.there(), group, -1))
 		}
 	}
 	return st
@@ -397,11 +402,11 @@ func (x *transactions) commitOffsets(t *transaction) *step {
 	if !x.two && t.group != "" {
 		group = t.group // what Kafka answers otherwise depends on the partition of the group
 	}
-	return x.commitTo(t, x.producer(t), group, generation)
+	return x.commitTo(t, x.producer(t), x.somewhere(), group, generation)
 }
 
-func (x *transactions) commitTo(t *transaction, g given, group string, generation int32) *step {
-	p, offset, memberID := x.somewhere(), x.Int64N(100), ""
+func (x *transactions) commitTo(t *transaction, g given, p partition, group string, generation int32) *step {
+	offset, memberID := x.Int64N(100), ""
 	if generation >= 0 {
 		memberID = "unknown"
 	}
@@ -423,7 +428,7 @@ func (x *transactions) commitTo(t *transaction, g given, group string, generatio
 		case code == 0:
 			t.open = true
 		case generation >= 0 && x.two: // Kafka has begun a transaction
-			x.queue = append(x.queue, x.commitTo(t, x.newest(t), group, -1))
+			x.queue = append(x.queue, x.commitTo(t, x.newest(t), x.there(), group, -1))
 		}
 	}
 	return st
