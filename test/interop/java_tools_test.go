@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+
 	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
@@ -27,6 +30,7 @@ const (
 	consumerTool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 	writeTool    = "org.apache.kafka.tools.VerifiableProducer"
 	readTool     = "org.apache.kafka.tools.VerifiableConsumer"
+	txnTool      = "org.apache.kafka.tools.TransactionsCommand"
 )
 
 // tool runs a command line tool to its end and returns its output.
@@ -75,6 +79,7 @@ func TestTools(t *testing.T) {
 		{"kafka-get-offsets, kafka-delete-records, kafka-log-dirs", offsetsScene},
 		{"kafka-consumer-groups", groupsScene},
 		{"kafka-configs", configsScene},
+		{"kafka-transactions", transactionsScene},
 		{"kafka-broker-api-versions", versionsScene},
 		{"kafka-verifiable-producer and -consumer", verifiableScene},
 	} {
@@ -192,4 +197,25 @@ func verifiableScene(t *testing.T, b *testenv.InteropBroker) {
 	says(t, out, `"sent":2000,"acked":2000`)
 	out = tool(t, b, readTool, "--topic", "verifiable", "--group-id", "verifiable", "--max-messages", "2000", "--reset-policy", "earliest")
 	says(t, out, `"name":"partitions_assigned"`, `"name":"offsets_committed"`)
+}
+
+// transactionsScene lists, describes and aborts an open transaction.
+func transactionsScene(t *testing.T, b *testenv.InteropBroker) {
+	createTopic(t, b, "transactions", 1)
+	f := &franz{t: t, b: b, prefix: "tools-", versions: kversion.Stable()}
+	c := f.producer("open", time.Minute)
+	must.NoError(t, c.BeginTransaction())
+	must.NoError(t, send(t, c, "transactions", "one", "two"))
+	says(t, tool(t, b, txnTool, "list"), "tools-open", "Ongoing", fmt.Sprint(nodeID(t, b)))
+	says(t, tool(t, b, txnTool, "describe", "--transactional-id", "tools-open"), "Ongoing", "transactions-0", "60000")
+	out := tool(t, b, txnTool, "describe-producers", "--topic", "transactions", "--partition", "0")
+	says(t, out, "LatestCoordinatorEpoch", "CurrentTransactionStartOffset")
+	says(t, tool(t, b, txnTool, "find-hanging", "--topic", "transactions", "--max-transaction-timeout", "0"))
+	tool(t, b, txnTool, "abort", "--topic", "transactions", "--partition", "0", "--start-offset", "0")
+	says(t, tool(t, b, txnTool, "describe", "--transactional-id", "tools-open"), "CompleteAbort")
+	if err := c.EndTransaction(t.Context(), kgo.TryCommit); err == nil {
+		t.Error("a commit after the abort succeeded")
+	}
+	must.NoError(t, send(t, f.client(), "transactions", "end"))
+	f.expect("transactions", kgo.ReadCommitted())
 }
