@@ -82,6 +82,10 @@ func allCalls(t *testing.T, c *client.Client, id string) {
 	event("purchase")
 	got := <-firings
 	check.Equalf(t, got.Data.Entity, entity, "entity of the webhook")
+	sebtest.Eventually(t, "the log has the answer of the webhook", func() bool { // a resend before it would be a part of this delivery
+		list, _ := must.Get2(c.Firings(ctx, client.FiringQuery{Trigger: id}))(t)
+		return len(list) == 1 && list[0].State == "delivered"
+	})
 	must.Get(c.PauseTrigger(ctx, id, true))(t)
 	must.Get(c.PauseTrigger(ctx, id, false))(t)
 	list, _ := must.Get2(c.Firings(ctx, client.FiringQuery{Trigger: id}))(t)
