@@ -175,7 +175,7 @@ func (c *Core) initTransactions(p *Proposal, t *state.Transaction, x *Transact, 
 	change := &state.TransactionChange{Kind: x.Kind, Producer: state.ProducerEpoch{ID: x.Fresh}, Timeout: x.Timeout}
 	if t == nil {
 		x.Result = change.Producer
-		return c.transacted(x, change, records)
+		return c.transacted(x, change, c.makeRoom(records))
 	}
 	if x.Producer.ID >= 0 && t.Producer >= 0 {
 		if x.Producer == t.Was && t.Was != t.Now() && !t.Open() {
@@ -193,6 +193,29 @@ func (c *Core) initTransactions(p *Proposal, t *state.Transaction, x *Transact, 
 	}
 	x.Result = change.Producer
 	return c.transacted(x, change, records)
+}
+
+// TransactionRest is how long an unused transactional ID is remembered although another one needs its place. Flink's
+// sink by default, and some other programs, take a new ID for each transaction.
+const TransactionRest = 900 * second
+
+// makeRoom forgets the transactional ID that was unused for the longest time, if their number is at its limit. A
+// producer that still has it is fenced, because no ID has that producer any more.
+func (c *Core) makeRoom(records []state.Record) []state.Record {
+	if !c.lead.overlay.TransactionsFull() {
+		return records
+	}
+	var oldest *state.Transaction
+	for _, t := range c.lead.overlay.Transactions() {
+		if !t.Open() && (oldest == nil || t.Changed < oldest.Changed) {
+			oldest = t
+		}
+	}
+	if oldest == nil || oldest.Changed > c.lead.remember.slotTime-int64(TransactionRest)/1000 {
+		return records
+	}
+	change := &state.TransactionChange{Kind: state.TransactionForget, Producer: oldest.Now()}
+	return append(records, c.proposeOwn(state.Record{Kind: state.TransactionUpdate, Name: oldest.ID, Transaction: change}))
 }
 
 // transacted proposes the record of a request.

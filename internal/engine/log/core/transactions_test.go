@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -113,6 +115,38 @@ func TestTransactionsNeedALevel(t *testing.T) {
 	must.ErrorIs(t, b.freeze(nil, transactional(state.ProducerEpoch{ID: 1000}, 0)).Appends[0].Err, state.ErrUnknownTransaction)
 	b.settle()
 	must.Equal(t, len(b.core.State().Transactions()), 0)
+}
+
+// TestTransactionalIDsMakeRoom checks that a new ID takes the place of the one that was unused for the longest time, if
+// there are too many, and that none is taken that is open or was used lately.
+func TestTransactionalIDsMakeRoom(t *testing.T) {
+	b, p := transactor(t, core.Config{})
+	must.NoError(t, b.freeze(nil, transactional(p, 0)).Appends[0].Err)
+	initAll := func(ids ...int) (err error) {
+		var ops []core.Op
+		for _, i := range ids {
+			ops = append(ops, core.Op{Transact: &core.Transact{Kind: state.TransactionInit, ID: fmt.Sprint(i), Producer: noProducer, Fresh: int64(2000 + i)}})
+		}
+		for _, op := range b.freeze(ops).Ops {
+			err = errors.Join(err, op.Err)
+		}
+		b.settle()
+		return err
+	}
+	for i := range state.TransactionsMax - 1 {
+		must.NoError(t, initAll(i))
+	}
+	must.ErrorIsf(t, initAll(1000), state.ErrTransactionsFull, "all were used lately")
+	b.passes(time.Duration(core.TransactionRest) + time.Second)
+	must.NoErrorf(t, initAll(0), "a known one")
+	must.NoErrorf(t, initAll(1000, 1001), "new ones")
+	is := b.core.State()
+	check.Equal(t, len(is.Transactions()), state.TransactionsMax)
+	for id, known := range map[string]bool{"x": true, "0": true, "1": false, "2": false, "3": true, "1000": true, "1001": true} {
+		check.Equalf(t, is.Transaction(id) != nil, known, "%q is known", id)
+	}
+	check.ErrorIsf(t, b.transacts(&core.Transact{Kind: state.TransactionAbort, ID: "1", Producer: state.ProducerEpoch{ID: 2001}}), state.ErrUnknownTransaction, "a forgotten producer")
+	check.ErrorIs(t, b.freeze(nil, transactional(state.ProducerEpoch{ID: 2001}, 0)).Appends[0].Err, state.ErrUnknownTransaction)
 }
 
 // TestLateEndBeforeABatch checks that a late copy of an end does not end the transaction that a batch behind it

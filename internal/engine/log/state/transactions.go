@@ -142,6 +142,9 @@ func (p *Partition) AbortedIn(from, to int64) []AbortedTransaction {
 // Transaction returns what is known of a transactional ID, or nil.
 func (s *State) Transaction(id string) *Transaction { return s.transactions[id] }
 
+// TransactionsFull reports whether the state knows as many transactional IDs as it may.
+func (s *State) TransactionsFull() bool { return len(s.transactions) >= TransactionsMax }
+
 // TransactionOf returns that of a producer ID, or nil.
 func (s *State) TransactionOf(producer int64) *Transaction {
 	if len(s.producing) == 0 {
@@ -366,7 +369,7 @@ func (s *State) refusesTransaction(r *Record) error {
 	switch {
 	case s.Level < LevelTransactions:
 		return &LevelError{Needs: LevelTransactions, Has: s.Level}
-	case r.Transaction.Kind == TransactionInit && s.transactions[r.Name] == nil && len(s.transactions) >= TransactionsMax:
+	case r.Transaction.Kind == TransactionInit && s.transactions[r.Name] == nil && s.TransactionsFull():
 		return ErrTransactionsFull
 	}
 	for i := range r.Transaction.Offsets {
