@@ -456,11 +456,10 @@ func (r *run) expires(d *core.Deadlines) {
 			if r.core.Role() != core.RoleLeader || r.deadlines != d {
 				return
 			}
-			overdue, _ := d.Look(r.core.State(), w.now, r.Wall().UnixMicro())
-			for i := range overdue {
-				w.check.overdue(r, &overdue[i])
+			for _, x := range d.Look(r.core.State(), w.now, 0) { // without a wall clock, none is idle
+				w.check.overdue(r, x)
 				w.txOps++
-				r.admit(&op{w: w, id: 1<<55 | w.txOps, transact: &overdue[i]})
+				r.admit(&op{w: w, id: 1<<55 | w.txOps, transact: x})
 			}
 			r.expires(d)
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/engine/access"
@@ -49,20 +50,33 @@ func (b *Broker) InitTransactions(ctx context.Context, r InitTransactions) (stat
 // transact proposes a request about a transactional ID and waits until it is committed. epoch, if not 0, is the only
 // epoch in which it is accepted.
 func (b *Broker) transact(ctx context.Context, x *core.Transact, epoch uint32) (state.ProducerEpoch, error) {
-	if err := b.refuses(ctx); err != nil {
-		return state.ProducerEpoch{}, err
-	}
-	if epoch == 0 {
-		if epoch = b.LeadingEpoch(); epoch == 0 {
-			return state.ProducerEpoch{}, state.ErrNotLeader
-		}
-	}
-	x.Fresh = state.ProducerID(b.opt.Core.Shard, epoch, b.producers.Add(1)) // no other leader gives it: it is of the epoch
-	op := core.Op{Transact: x, Check: ClientOf(ctx).Check, Epoch: epoch}
-	if err := b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err(); err != nil {
+	if err := b.transactAll(ctx, []*core.Transact{x}, epoch)[0]; err != nil {
 		return state.ProducerEpoch{}, err
 	}
 	return x.Result, nil
+}
+
+// transactAll is transact for several requests, each with its own error.
+func (b *Broker) transactAll(ctx context.Context, all []*core.Transact, epoch uint32) []error {
+	err := b.refuses(ctx)
+	if epoch == 0 && err == nil {
+		if epoch = b.LeadingEpoch(); epoch == 0 {
+			err = state.ErrNotLeader
+		}
+	}
+	if err != nil {
+		return slices.Repeat([]error{err}, len(all))
+	}
+	ops, errs := make([]core.Op, len(all)), make([]error, len(all))
+	for i, x := range all {
+		x.Fresh = state.ProducerID(b.opt.Core.Shard, epoch, b.producers.Add(1)) // no other leader gives it: it is of the epoch
+		ops[i] = core.Op{Transact: x, Check: ClientOf(ctx).Check, Epoch: epoch}
+	}
+	results := b.log.ProposeAll(ops).Wait(ctx)
+	for i := range results {
+		errs[i] = results[i].Err()
+	}
+	return errs
 }
 
 // EndTransaction is the end of a producer's transaction.
@@ -147,12 +161,7 @@ func (b *Broker) AbortTransaction(ctx context.Context, id string) error {
 	if err := b.Audit(ctx, changeOf("transaction.abort", access.TransactionalID, id)); err != nil {
 		return err
 	}
-	return b.forceAbort(ctx, id, 0)
-}
-
-// forceAbort aborts the transaction of an ID that began at a time, in µs; 0: any.
-func (b *Broker) forceAbort(ctx context.Context, id string, began int64) error {
-	_, err := b.transact(ctx, &core.Transact{Kind: state.TransactionAbort, ID: id, Forced: true, Seen: began}, 0)
+	_, err := b.transact(ctx, &core.Transact{Kind: state.TransactionAbort, ID: id, Forced: true}, 0)
 	return err
 }
 
@@ -174,24 +183,22 @@ func (b *Broker) expireTransactions(ctx context.Context) {
 }
 
 func (b *Broker) endOverdue(ctx context.Context, deadlines *core.Deadlines, now time.Duration) {
-	var overdue, idle []core.Transact
+	var due []*core.Transact
 	wall := int64(0)
 	if !b.log.TimeDoubted() {
 		wall = b.opt.Now().UnixMicro()
 	}
-	b.log.Read(func(s *state.State) { overdue, idle = deadlines.Look(s, int64(now), wall) })
-	for i := range overdue {
-		x := &overdue[i]
-		switch err := b.forceAbort(ctx, x.ID, x.Seen); {
+	b.log.Read(func(s *state.State) { due = deadlines.Look(s, int64(now), wall) })
+	// Together, not in a slot each: a program that ends may leave many transactions.
+	for i, err := range b.transactAll(ctx, due, 0) {
+		switch x := due[i]; {
+		case x.Kind == state.TransactionForget: // refused if it was used meanwhile; else the next look repeats it
 		case err == nil:
 			b.met.transactionsExpired.Inc()
 			b.opt.Logger.Warn("transaction aborted after its timeout", "transactional-id", x.ID)
 		case ctx.Err() == nil && !errors.Is(err, state.ErrTransactionState) && !errors.Is(err, state.ErrUnknownTransaction):
 			b.opt.Logger.Warn("transaction not aborted after its timeout, retrying", "transactional-id", x.ID, "err", err)
 		}
-	}
-	for i := range idle {
-		_, _ = b.transact(ctx, &idle[i], 0) // refused if it was used meanwhile; else the next look repeats it
 	}
 }
 

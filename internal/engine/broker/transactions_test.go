@@ -155,6 +155,31 @@ func TestTransactionTimeout(t *testing.T) {
 	x.ended(true, true)
 }
 
+// TestManyTransactionTimeouts checks that transactions which are overdue together end together, and not in a slot each.
+func TestManyTransactionTimeouts(t *testing.T) {
+	const n = 50
+	o := options(disk(t))
+	o.TransactionsEvery = time.Millisecond
+	b := open(t, o)
+	create(t, b, "a", 1)
+	var batches []broker.Append
+	for i := range n {
+		p := must.Get(b.InitTransactions(t.Context(), broker.InitTransactions{ID: fmt.Sprint(i), Timeout: 20 * time.Millisecond, Was: state.ProducerEpoch{ID: -1}}))(t)
+		batches = append(batches, brokertest.AppendWith("a", 0, record.EncodeOptions{Transactional: true, Producer: &record.Producer{ID: p.ID}}, record.Record{Value: []byte("v")}))
+	}
+	for _, r := range submitted(t, b, batches...) {
+		must.NoError(t, r.Err)
+	}
+	sebtest.Eventually(t, "the aborts", func() bool { open, _ := b.OpenTransactions(nil); return open == 0 })
+	slots := map[time.Time]bool{}
+	for _, x := range b.Transactions() {
+		slots[x.Changed] = true
+	}
+	if len(slots) > 5 { // the first look can come between the slots of the batches
+		t.Errorf("%d transactions were aborted in %d slots", n, len(slots))
+	}
+}
+
 func TestTransactionOffsets(t *testing.T) {
 	b := open(t, options(disk(t)))
 	create(t, b, "a", 2)

@@ -19,12 +19,12 @@ const transactionIdle = 7 * 24 * 3600 * second
 
 // Look returns the requests that end the overdue transactions and forget the idle IDs of a state. now is the time of a
 // monotonic clock, in ns, and wall that of the wall clock, in µs; 0: it is in doubt, and no ID is idle.
-func (d *Deadlines) Look(s *state.State, now, wall int64) (overdue, idle []Transact) {
+func (d *Deadlines) Look(s *state.State, now, wall int64) (due []*Transact) {
 	open := map[string]seenOpen{}
 	for _, t := range s.Transactions() {
 		if !t.Open() {
 			if t.Changed < wall-int64(transactionIdle)/1000 {
-				idle = append(idle, Transact{Kind: state.TransactionForget, ID: t.ID, Seen: t.Changed})
+				due = append(due, &Transact{Kind: state.TransactionForget, ID: t.ID, Seen: t.Changed})
 			}
 			continue
 		}
@@ -33,9 +33,9 @@ func (d *Deadlines) Look(s *state.State, now, wall int64) (overdue, idle []Trans
 			seen = seenOpen{t.Started, now}
 		}
 		if open[t.ID] = seen; now-seen.at >= int64(t.Timeout)*int64(millisecond) {
-			overdue = append(overdue, Transact{Kind: state.TransactionAbort, ID: t.ID, Forced: true, Seen: t.Started})
+			due = append(due, &Transact{Kind: state.TransactionAbort, ID: t.ID, Forced: true, Seen: t.Started})
 		}
 	}
 	d.seen = open
-	return overdue, idle
+	return due
 }
