@@ -28,6 +28,7 @@ type brokers struct {
 	dir    string
 	bucket string
 	proxy  *faultproxy.Store // nil: the bucket is a folder
+	kafka  [2]string         // addresses of the slots; empty: no Kafka
 	client http.Client
 	points map[string]bool // failpoints at which a broker was killed
 	kills  int
@@ -79,11 +80,11 @@ func (c *brokers) start(slot int, failpoints string) bool {
 		b.Kill()
 	}
 	data := filepath.Join(c.dir, fmt.Sprint("data-", slot))
-	env := append([]string{"SEB_API_KEY=" + key, "SEB_HURRY=1", "SEB_HURRY_ALONE=1", "SEB_HURRY_JOURNAL=262144"}, testenv.S3Keys...)
+	env := append([]string{"SEB_API_KEY=" + key, "SEB_HURRY=1", "SEB_HURRY_ALONE=1", "SEB_HURRY_GROUPS=1", "SEB_HURRY_JOURNAL=262144"}, testenv.S3Keys...)
 	if failpoints != "" {
 		env = append(env, "SEB_FAILPOINTS="+failpoints)
 	}
-	b := must.Get(testenv.Serve(testenv.Program(c.t, "-tags", "failpoints"), env, "--bucket", c.bucket, "--data-dir", data, "--http-port", "0", "--kafka-listen=", "--take-over",
+	b := must.Get(testenv.Serve(testenv.Program(c.t, "-tags", "failpoints"), env, "--bucket", c.bucket, "--data-dir", data, "--http-port", "0", "--kafka-listen", c.kafka[slot], "--take-over",
 		"--batch-wait-time", "1ms", "--pack-bytes", "32KiB", "--pack-age", "50ms", "--merge-interval", "20ms", "--snapshot-slots", "10", "--memory-limit", "64MiB"))(c.t)
 	c.runs[slot] = b
 	url, err := b.Address(data)

@@ -17,10 +17,11 @@ import (
 )
 
 var (
-	bucketFlag = flag.String("bucket", "journal", "bucket of TestKills: journal, folder or s3")
-	turnsFlag  = flag.Int("turns", 0, "times that TestKills kills at every failpoint; 0: at five of them")
-	lifeFlag   = flag.Duration("life", 300*time.Millisecond, "mean life of a broker of TestKills")
-	killSeed   = flag.Uint64("kill-seed", 0, "seed of TestKills; 0: a fresh one")
+	bucketFlag = flag.String("bucket", "journal", "bucket of the tests that kill brokers: journal, folder or s3")
+	turnsFlag  = flag.Int("turns", 0, "times that they kill at every failpoint; 0: at five of them")
+	timeFlag   = flag.Duration("time", 0, "time for which the tests kill at least, at all failpoints")
+	lifeFlag   = flag.Duration("life", 300*time.Millisecond, "mean life of a broker")
+	killSeed   = flag.Uint64("kill-seed", 0, "seed of these tests; 0: a fresh one")
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
@@ -86,11 +87,11 @@ func (c *brokers) chaos(r *rand.Rand) {
 			points = append(points, name)
 		}
 	}
-	if *turnsFlag == 0 {
+	if *turnsFlag == 0 && *timeFlag == 0 {
 		points = []string{"put.data.before", "put.data.after", "", "commit.before-answer", "commit.after-answer", ""}
 	}
-	slot := 1
-	for turn := range max(1, *turnsFlag) {
+	slot, began := 1, time.Now()
+	for turn := 0; turn < max(1, *turnsFlag) || time.Since(began) < *timeFlag; turn++ {
 		r.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 		for i, point := range points {
 			c.round(r, slot, point, *lifeFlag)
