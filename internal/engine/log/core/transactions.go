@@ -195,9 +195,9 @@ func (c *Core) initTransactions(p *Proposal, t *state.Transaction, x *Transact, 
 	return c.transacted(x, change, records)
 }
 
-// TransactionRest is how long an unused transactional ID is remembered although another one needs its place. Flink's
+// transactionRest is how long an unused transactional ID is remembered although another one needs its place. Flink's
 // sink by default, and some other programs, take a new ID for each transaction.
-const TransactionRest = 900 * second
+const transactionRest = 900 * second
 
 // makeRoom forgets the transactional ID that was unused for the longest time, if their number is at its limit. A
 // producer that still has it is fenced, because no ID has that producer any more.
@@ -211,7 +211,7 @@ func (c *Core) makeRoom(records []state.Record) []state.Record {
 			oldest = t
 		}
 	}
-	if oldest == nil || oldest.Changed > c.lead.remember.slotTime-int64(TransactionRest)/1000 {
+	if oldest == nil || oldest.Changed > c.lead.remember.slotTime-int64(transactionRest)/1000 {
 		return records
 	}
 	change := &state.TransactionChange{Kind: state.TransactionForget, Producer: oldest.Now()}
