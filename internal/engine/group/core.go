@@ -13,6 +13,10 @@ type Config struct {
 	// Epoch is the coordinator's epoch, and Began the time at which it started to lead.
 	Epoch uint32
 	Began int64
+	// NoReturns: members with IDs of earlier leaderships get new ones, and so read the committed offsets again. A
+	// member that has missed a generation could have its partitions back, with its old positions, which is too
+	// much for a group that writes exactly once. Set it if there are transactions.
+	NoReturns bool
 	// InitialDelay is the time that an empty group waits for more members after each join.
 	InitialDelay int64
 	// SessionMin and SessionMax bound the session timeout that members may request.

@@ -238,7 +238,7 @@ func parseMemberID(base, id string) (n memberSerial, ok bool) {
 // mayReturn reports whether a client that is no member of a group may join with an ID of an earlier
 // leadership.
 func (c *Core) mayReturn(now int64, group, client, id string) bool {
-	if now-c.cfg.Began >= returnWithin || len(c.begun) >= begunMax || c.begun[groupHash(group)] {
+	if c.cfg.NoReturns || now-c.cfg.Began >= returnWithin || len(c.begun) >= begunMax || c.begun[groupHash(group)] {
 		return false
 	}
 	n, ok := parseMemberID(client, id)

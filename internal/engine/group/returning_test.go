@@ -69,3 +69,13 @@ func TestGroupsThatAreRememberedAreBounded(t *testing.T) {
 	}
 	must.Equalf(t, len(b.c.begun), begunMax, "groups are remembered")
 }
+
+// TestNoReturns: with NoReturns a member of an earlier leadership has to read the committed offsets again.
+func TestNoReturns(t *testing.T) {
+	b, members := restarted(t, request("", ""))
+	b.c.cfg.NoReturns = true
+	b.joined(b.join(request(members[0].Member, "")), UnknownMemberID)
+	if beat, commit := b.beat(members[0]), b.begin(members[0]); beat != UnknownMemberID || commit != UnknownMemberID {
+		t.Errorf("codes: heartbeat %d, commit %d, want UnknownMemberID", beat, commit)
+	}
+}

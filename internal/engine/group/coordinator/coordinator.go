@@ -187,7 +187,7 @@ func (c *Coordinator) leadLocked() group.Code {
 	}
 	c.held, c.epoch = held, epoch
 	c.core = group.New(group.Config{
-		Epoch: epoch, Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
+		Epoch: epoch, Began: c.now(), NoReturns: len(c.b.TransactionRefs()) > 0, InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
 		Session: int64(c.o.Session), Topics: topics{c.b}, MembersMax: c.o.MembersMax, BytesMax: class.Limit(), MemberBytesMax: class.Limit() / memberShare,
 	})
 	return group.OK
