@@ -67,7 +67,7 @@ func holds(a *kadm.Client, topic string, n int64) func() bool {
 }
 
 // connect starts a class of Connect with a file of properties.
-func connect(t *testing.T, class, properties string) {
+func connect(t *testing.T, class, properties string) *java {
 	t.Helper()
 	path := must.Get(JavaConnect(t.Context()))(t)
 	file := filepath.Join(t.TempDir(), "connect.properties")
@@ -78,6 +78,7 @@ func connect(t *testing.T, class, properties string) {
 			t.Logf("end of the output of %s:\n%s", class, p.Log())
 		}
 	})
+	return p
 }
 
 // clientOf returns the properties of a broker's client, with a prefix.
