@@ -194,9 +194,13 @@ func (x *transactions) limit(st *step, begin int16) *step {
 func (x *transactions) init(t *transaction) *step {
 	timeout := int32(transactionTimeout)
 	if x.chance(12) {
-		timeout = pick(x.generator, int32(0), -1, 1, 900_001, 2_000_000_000)
+		timeout = pick(x.generator, int32(0), -1, 900_001, 2_000_000_000)
 	}
-	if t.given > 0 && x.chance(3) {
+	switch {
+	case t.given == 0 || !x.chance(3):
+	case t.open: // with an older one Kafka refuses, and aborts nevertheless
+		return x.initWith(t, timeout, x.newest(t))
+	default:
 		return x.initWith(t, timeout, x.producer(t))
 	}
 	return x.initWith(t, timeout, none)
