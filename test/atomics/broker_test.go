@@ -153,9 +153,10 @@ func (c *brokers) round(r *rand.Rand, slot int, point string, life time.Duration
 
 // answer is that of a request: status 0 means none.
 type answer struct {
-	status int
-	body   []byte
-	sent   bool // it may have arrived
+	status   int
+	body     []byte
+	sent     bool   // it may have arrived
+	position string // of the log
 }
 
 func (c *brokers) ask(ctx context.Context, url, method, path, kind, body string, header map[string]string) answer {
@@ -174,7 +175,7 @@ func (c *brokers) ask(ctx context.Context, url, method, path, kind, body string,
 	if err != nil {
 		return answer{sent: true}
 	}
-	return answer{resp.StatusCode, b, true}
+	return answer{resp.StatusCode, b, true, resp.Header.Get(api.HeaderPosition)}
 }
 
 // must asks until the answer is a success.

@@ -23,7 +23,9 @@ type ledger struct {
 	all  []*group
 	of   map[string]*item // by value
 	seen map[string]*item // by place
-	next []*reader
+
+	next  []*reader // of the follower
+	after string    // position of the log in its newest answer
 
 	acks, unknown, refused, repeated, duplicates, leases int
 	pass                                                 atomic.Int64
@@ -212,7 +214,8 @@ func (l *ledger) found(value, place, topic string) {
 }
 
 // follow reads all partitions to their ends, one after the other, again and again. What a pass has seen a
-// record of is whole after the next pass: the next one began when the slot of that record was readable.
+// record of is whole after the next pass: the answers of that one include the slot of the record, even those of a
+// broker that was deposed, as they name the position that they follow.
 func (l *ledger) follow(ctx context.Context) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for ctx.Err() == nil {
@@ -246,7 +249,7 @@ func (l *ledger) read(ctx context.Context, at *reader, r *rand.Rand) (end bool) 
 	call, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	path := fmt.Sprintf("/records?topic-name=%s&partition=%d&offset=%d&max-records=1000&timeout=0s", at.topic, at.partition, at.offset)
-	a := l.c.ask(call, l.c.url(r), http.MethodGet, path, api.JSON, "", map[string]string{"Accept": api.JSON})
+	a := l.c.ask(call, l.c.url(r), http.MethodGet, path, api.JSON, "", map[string]string{"Accept": api.JSON, api.HeaderAfter: l.after})
 	if at.topic == "events" && at.offset == 0 && a.status == http.StatusNotFound {
 		return true // no event yet
 	}
@@ -254,6 +257,7 @@ func (l *ledger) read(ctx context.Context, at *reader, r *rand.Rand) (end bool) 
 	if a.status != http.StatusOK || json.Unmarshal(a.body, &list) != nil {
 		return false
 	}
+	l.after = a.position
 	for i := range list {
 		x := &list[i]
 		if x.Offset != at.offset {
