@@ -95,6 +95,7 @@ type partPlan struct {
 	stable      int64 // last stable offset
 	visible     visible
 	aborted     []state.AbortedTransaction // for FetchedPart.Aborted
+	lost        int64                      // end of the offsets without records that hold the wanted one; 0: none do
 	ranges      []planRange                // with data from the wanted offset on, no more than needed
 	bytes       int64                      // estimated bytes from the wanted offset on
 	full        bool                       // at a limit: more commits would add nothing
@@ -190,6 +191,9 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	for i := first; i < len(part.Ranges) && part.Ranges[i].Base < end && len(pp.ranges) < readsMax && pp.bytes < int64(w.MaxBytes); i++ {
 		r := part.Ranges[i]
 		if r.Lost() {
+			if len(pp.ranges) == 0 {
+				pp.lost = r.End()
+			}
 			continue // a reader skips the offsets that a recovery has skipped
 		}
 		pp.ranges = append(pp.ranges, planRange{r, s.RangeKey(&r)})
@@ -198,7 +202,7 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	if n := len(pp.ranges); n > 0 && len(part.Aborted) > 0 {
 		pp.lookAborted(part, w, min(end, pp.ranges[n-1].End()))
 	}
-	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)
+	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes) || len(pp.ranges) == 0
 }
 
 // bound limits a part to room bytes. A batch that is not the result's first is returned only if it

@@ -115,20 +115,12 @@ func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (f *F
 			p.wants[0].Topic, p.parts[0].err = t.Name, nil
 			p.parts[0].look(s, &p.wants[0])
 			if p.parts[0].err == nil {
-				from = afterLost(t.Partitions.At(int(w.Partition)), from)
+				from = max(from, p.parts[0].lost)
 			}
 		}
 	})
 	f, err = b.read(ctx, p)
 	return f, from, err
-}
-
-// afterLost returns the offset, or the end of the ranges without an object that hold it.
-func afterLost(p *state.Partition, offset int64) int64 {
-	for i := p.Find(offset); i >= 0 && i < len(p.Ranges) && p.Ranges[i].Lost(); i++ {
-		offset = p.Ranges[i].End()
-	}
-	return offset
 }
 
 // Queried counts as a reader for a while, so that a follower continues to follow.

@@ -28,6 +28,9 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 		if p.wants[i].Isolation == Committed {
 			out.HighWatermark = pp.stable
 		}
+		if len(pp.ranges) == 0 && pp.lost > 0 {
+			out.Chunks = []Chunk{{Base: p.wants[i].Offset, End: pp.lost}} // so that its reader reaches the end
+		}
 		ended := false // a piece is missing
 		for ; len(pieces) > 0 && pieces[0].Part == i; pieces = pieces[1:] {
 			c := &pieces[0]

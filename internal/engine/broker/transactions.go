@@ -15,7 +15,8 @@ import (
 // Isolation says what a fetch returns of transactions.
 type Isolation uint8
 
-// The isolations. The offsets of what is left out are in chunks without bytes.
+// The isolations. The offsets of what is left out are in chunks without bytes, as are those that a recovery has
+// skipped.
 const (
 	// Committed ends at the last stable offset, and leaves out markers and batches of aborted transactions.
 	Committed Isolation = iota

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/protocols/auth"
 	"github.com/sebbroker/seb/internal/protocols/framed"
 	"github.com/sebbroker/seb/internal/protocols/kafka/wire"
+	"github.com/sebbroker/seb/record"
 )
 
 // Fetch (1), v4 to v18: committed batches as stored, sent from memory or a file to the socket
@@ -241,7 +243,24 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 			p.code = kerr.TopicAuthorizationFailed.Code
 		}
 		p.start, p.end, p.stable, p.aborted, p.chunks = in.Start, max(p.end, in.HighWatermark), max(p.stable, in.LastStable), in.Aborted, in.Chunks
+		if len(p.chunks) == 1 && p.chunks[0].Size == 0 { // a recovery has skipped the offsets
+			p.chunks = []broker.Chunk{emptyBatch(p.chunks[0].End - 1)}
+		}
 	}
+}
+
+// emptyBatch is a batch without records at an offset. With it a client reaches the end of a partition of which a
+// recovery has skipped the last offsets. Kafka Streams and Kafka Connect wait for that when they start.
+func emptyBatch(offset int64) broker.Chunk {
+	b, _, err := record.Append(nil, make([]record.Record, 1), record.EncodeOptions{})
+	if err == nil {
+		b, _, err = new(record.Compactor).Append(nil, b, func(*record.CompactEntry) bool { return false })
+	}
+	if err != nil {
+		panic(fmt.Sprintf("kafka: an empty batch: %v", err))
+	}
+	record.Patch(b, offset, -1)
+	return broker.Chunk{Size: int64(len(b)), Parts: [][]byte{b}}
 }
 
 // encode builds the answer: everything except data in one buffer, cut at the positions of data.
