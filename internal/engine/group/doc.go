@@ -48,5 +48,6 @@
 //
 // The cost of a restart is the same as with Kafka: records read after the last commit are read
 // again. Membership cannot make a member stop: one that is slow, or talks to a deposed coordinator,
-// continues with its assignment until its next request. Its commits are refused.
+// continues with its assignment until its next request. Its commits are refused. When it joins again,
+// it must not bring partitions along that others have had in between (member.arrive).
 package group

@@ -47,6 +47,9 @@ type member struct {
 	join, sync                 Ticket // parked requests, 0 if none
 	fresh                      bool   // was in no generation yet
 	owesSync                   bool   // Completing: must sync and has not
+	owns                       bool   // its newest JoinGroup names partitions
+	absent                     bool   // was not in the last generation
+	refuse                     bool   // its next SyncGroup is refused
 }
 
 func (m *member) bytes() int64 {

@@ -116,7 +116,7 @@ func (c *Core) joinKnown(now int64, r *JoinRequest, t Ticket, out *Answers) Code
 
 // add creates a member and starts a rebalance.
 func (c *Core) add(g *group, now int64, id string, r joining, out *Answers) Code {
-	m := &member{id: id, instance: r.Instance, client: r.Client, host: r.Host, fresh: true}
+	m := &member{id: id, instance: r.Instance, client: r.Client, host: r.Host, fresh: true, absent: true}
 	g.update(m, r.JoinRequest)
 	if !c.take(g, m.bytes()) {
 		return GroupMaxSizeReached
@@ -161,8 +161,10 @@ func (c *Core) replace(g *group, now int64, m *member, r joining, out *Answers) 
 	g.update(m, r.JoinRequest)
 	// Commits in flight of its last run are not waited for: the log orders the commits of this run
 	// after them.
+	m.absent = true
 	if g.state == Stable && g.vote() == g.protocol {
 		m.deadline = now + m.session
+		m.arrive()
 		a := g.answer(m, r.ticket)
 		switch {
 		case led && r.CanSkip:
@@ -181,7 +183,7 @@ func (c *Core) replace(g *group, now int64, m *member, r joining, out *Answers) 
 // update stores the request's data. The caller has accounted for its memory.
 func (g *group) update(m *member, r *JoinRequest) {
 	m.protocols = cloneProtocols(r.Protocols)
-	m.session, m.rebalance = r.SessionTimeout, r.RebalanceTimeout
+	m.session, m.rebalance, m.owns = r.SessionTimeout, r.RebalanceTimeout, r.Owns
 	if m.rebalance <= 0 {
 		m.rebalance = r.SessionTimeout
 	}

@@ -279,5 +279,7 @@ func (c *Core) joinReturned(now int64, r *JoinRequest, t Ticket, out *Answers) C
 	case len(g.order)+len(g.pending) >= c.cfg.MembersMax:
 		return GroupMaxSizeReached
 	}
-	return c.add(g, now, r.Member, joining{r, t}, out)
+	own := *r
+	own.Owns = false // it may keep its partitions: no other member had them in between
+	return c.add(g, now, r.Member, joining{&own, t}, out)
 }

@@ -50,6 +50,8 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 			joined++
 		case m.instance == "":
 			c.drop(g, m, out)
+		default:
+			m.absent = true
 		}
 	}
 	switch {
@@ -72,9 +74,18 @@ func (c *Core) complete(g *group, now int64, out *Answers) {
 		m.assignment, m.owesSync = nil, m.join != 0
 		if m.join != 0 {
 			out.Joins = append(out.Joins, g.answer(m, m.join))
+			m.arrive()
 			m.join, m.fresh, m.deadline = 0, false, now+m.session
 		}
 	}
+}
+
+// arrive notes that a member is in the present generation. One that was not in the last one cannot know what others
+// have read and committed since it had the partitions that it names. Its SyncGroup is refused, once for each
+// JoinGroup, so that it gives them up and joins without them. Clients should have done so before they join; franz-go
+// 1.22 keeps them over an UNKNOWN_MEMBER_ID, and static members may miss a generation without a word.
+func (m *member) arrive() {
+	m.refuse, m.absent = m.absent && m.owns, false
 }
 
 // nextClassic is the next generation of the classic protocol. It carries the epoch in its high
@@ -136,6 +147,12 @@ func (c *Core) Sync(now int64, r *SyncRequest, t Ticket, out *Answers) {
 		return
 	}
 	m.deadline = now + m.session
+	if m.refuse {
+		m.refuse = false
+		out.Syncs = append(out.Syncs, SyncAnswer{Ticket: t, Code: IllegalGeneration})
+		c.settle(g, now)
+		return
+	}
 	if g.state == Stable {
 		out.Syncs = append(out.Syncs, g.assigned(m, t))
 		return

@@ -22,7 +22,7 @@ import (
 //	coordinator epoch=N members=N bytes=N     a new coordinator; the clients stay
 //	topic T PARTITIONS|gone                   changes the existing topics
 //	pass 3s                                   advances time, with every tick
-//	join C id= instance= protocols=a,b type= session= two-steps= skip= group= metadata=BYTES
+//	join C id= instance= protocols=a,b type= session= two-steps= skip= group= owns=yes metadata=BYTES
 //	member C ...                              sets the options of joins, without a join
 //	sync C generation= protocol= type= assign=ID:DATA size=BYTES
 //	                                          the leader assigns "for ID" to each, or DATA to ID
@@ -172,6 +172,7 @@ func (s *scenario) ask(r *JoinRequest) {
 	s.option("session", func(v string) { r.SessionTimeout = s.number(v) * second })
 	s.option("two-steps", func(v string) { r.TwoSteps = v == "yes" })
 	s.option("skip", func(v string) { r.CanSkip = v == "yes" })
+	s.option("owns", func(v string) { r.Owns = v == "yes" })
 }
 
 func (s *scenario) join(p *player, name string) {

@@ -53,6 +53,8 @@ type JoinRequest struct {
 	SessionTimeout   int64
 	RebalanceTimeout int64 // 0: SessionTimeout
 
+	// Owns: the client says that it has partitions of an earlier generation, whose positions it keeps (KIP-429).
+	Owns     bool
 	TwoSteps bool // a new member gets its ID first, and joins with it (KIP-394)
 	CanSkip  bool // the client supports SkipAssignment (KIP-814)
 }

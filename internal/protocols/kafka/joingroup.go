@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,6 +33,7 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish[*kmsg.JoinGroupResponse
 		Protocols:        make([]group.Protocol, len(r.Protocols)),
 		SessionTimeout:   int64(r.SessionTimeoutMillis) * int64(time.Millisecond),
 		RebalanceTimeout: int64(r.RebalanceTimeoutMillis) * int64(time.Millisecond),
+		Owns:             ownsPartitions(r),
 		TwoSteps:         c.version >= 4, CanSkip: c.version >= 9,
 	}
 	for i, p := range r.Protocols {
@@ -52,6 +54,17 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish[*kmsg.JoinGroupResponse
 			return c.joined(&group.JoinAnswer{Code: group.NotCoordinator, Member: ask.Member, Generation: -1})
 		}
 	}
+}
+
+// ownsPartitions reports whether a consumer says that it has partitions of an earlier generation.
+func ownsPartitions(r *kmsg.JoinGroupRequest) bool {
+	if r.ProtocolType != "consumer" {
+		return false
+	}
+	return slices.ContainsFunc(r.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool {
+		m := kmsg.NewConsumerMemberMetadata()
+		return m.ReadFrom(p.Metadata) == nil && len(m.OwnedPartitions) > 0
+	})
 }
 
 // joined builds the answer of a JoinGroup. The leader's answer may be large; without memory for it

@@ -13,7 +13,8 @@ import (
 )
 
 // SyncGroup (14), v0 to v5: passes the leader's assignment unchanged to the members of its
-// generation. From v5 on the protocol and its type are required.
+// generation. From v5 on the protocol and its type are required. A member that was not in the last generation, but said
+// in its JoinGroup that it has partitions, gets ILLEGAL_GENERATION once, and so reads the committed offsets again.
 var _ = register(api{
 	key: kmsg.SyncGroup, min: 0, max: 5, groups: true,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
