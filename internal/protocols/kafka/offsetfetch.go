@@ -121,15 +121,8 @@ func (f *offsetFetchCall) staged(name string) map[partition]bool {
 	if !f.stable {
 		return nil
 	}
-	var staged map[partition]bool
-	for _, id := range f.b.Staged(name) {
-		if t, ok := f.b.TopicOf(id.Topic); ok {
-			if staged == nil {
-				staged = map[partition]bool{}
-			}
-			staged[partition{t.Name, int32(id.Partition)}] = true
-		}
-	}
+	staged := map[partition]bool{}
+	f.groups.Staged(name, func(topic string, n int32) { staged[partition{topic, n}] = true })
 	return staged
 }
 

@@ -75,7 +75,8 @@ type Coordinator struct {
 	joins   map[group.Ticket]chan group.JoinAnswer
 	syncs   map[group.Ticket]chan group.SyncAnswer
 	out     group.Answers
-	armed   int64 // time for which the timer is set
+	staging map[*broker.StageOffsets]struct{} // admitted commits of transactions, until they are settled
+	armed   int64                             // time for which the timer is set
 }
 
 // Open starts the coordinator of a broker, which must outlive it. ctx must outlive Close; its end
@@ -84,6 +85,7 @@ func Open(ctx context.Context, o Options) *Coordinator {
 	c := &Coordinator{
 		o: o.withDefaults(), b: o.Broker, began: time.Now(), wake: wake.New(), armed: math.MaxInt64,
 		joins: make(map[group.Ticket]chan group.JoinAnswer), syncs: make(map[group.Ticket]chan group.SyncAnswer),
+		staging: make(map[*broker.StageOffsets]struct{}),
 	}
 	c.ctx, c.end = context.WithCancel(ctx)
 	c.met = newMeters(c)

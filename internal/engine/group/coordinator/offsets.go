@@ -42,7 +42,7 @@ func (c *Coordinator) Commit(caller *group.Caller, check *access.Check, commits 
 }
 
 // Stage admits offsets that a transaction commits, by the group's rules for the caller, and adds them to the
-// transaction. It is Commit otherwise. caller.Transactional must be set; s.Epoch is.
+// transaction. It is Commit otherwise. caller.Transactional must be set; s.Epoch is. s is read until the outcome is known.
 func (c *Coordinator) Stage(caller *group.Caller, check *access.Check, s *broker.StageOffsets) (wait func(ctx context.Context) ([]error, group.Code)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +57,12 @@ func (c *Coordinator) Stage(caller *group.Caller, check *access.Check, s *broker
 	c.countLocked()
 	core, staged := c.core, make(chan []error, 1)
 	s.Epoch = c.epoch
+	c.staging[s] = struct{}{}
 	c.done.Go(func() {
 		staged <- c.b.StageOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), *s)
+		c.mu.Lock()
+		delete(c.staging, s)
+		c.mu.Unlock()
 		c.endCommit(core, s.Group, admitted)
 	})
 	return func(ctx context.Context) ([]error, group.Code) {
@@ -71,6 +75,27 @@ func (c *Coordinator) Stage(caller *group.Caller, check *access.Check, s *broker
 		case <-late.C:
 		}
 		return nil, group.RequestTimedOut
+	}
+}
+
+// Staged calls f with the partitions for which transactions hold offsets of a group, or will hold those of an admitted
+// commit. A static member replaces its last run without waiting for such a commit.
+func (c *Coordinator) Staged(groupID string, f func(topic string, partition int32)) {
+	c.mu.Lock()
+	for s := range c.staging { //tidy:unordered f is told of a set
+		if s.Group != groupID {
+			continue
+		}
+		for i := range s.Commits {
+			f(s.Commits[i].Topic, s.Commits[i].Partition)
+		}
+	}
+	c.mu.Unlock()
+	// Afterwards: one that has ended in between is there.
+	for _, id := range c.b.Staged(groupID) {
+		if t, ok := c.b.TopicOf(id.Topic); ok {
+			f(t.Name, int32(id.Partition))
+		}
 	}
 }
 
