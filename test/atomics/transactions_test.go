@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -25,13 +24,14 @@ import (
 
 const (
 	transactors = 6 // clients with a transactional ID each; two more have the same
-	copiers     = 3
+	copiers     = 3 // of each group
 	parts       = 2 // partitions of each topic
 )
 
 // TestTransactionKills kills brokers, as TestKills does, beside Kafka clients with transactions, half of them of
 // version 1: some write to two topics, commit, abort, vanish, wait for longer than the timeout, or commit after a
-// successor has fenced them; others copy what was committed to a third topic, with the offsets of their group.
+// successor has fenced them; the members of three groups each copy what was committed to a topic of the group, with
+// their offsets: dynamic and static members of the classic protocol, and members of the consumer protocol.
 // Readers of committed records, over HTTP and Kafka, never see a part of a transaction, or of an aborted one. In the
 // end, all that was committed is there, and is copied once.
 func TestTransactionKills(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTransactionKills(t *testing.T) {
 		t.Fatal(c.runs[0].Log())
 	}
 	l := &txnLedger{c: c, of: map[string]*txnValue{}, stable: map[string]int64{}, counts: map[string]int{}}
-	for _, topic := range []string{"a", "b", "copy"} {
+	for _, topic := range topics() {
 		c.must("PUT", "/topic?topic-name="+topic, fmt.Sprintf(`{"partitions":%d}`, parts), nil)
 		for p := range parts {
 			l.next = append(l.next, &reader{topic, p, 0})
@@ -63,8 +63,8 @@ func TestTransactionKills(t *testing.T) {
 	for i := range transactors + 2 {
 		sending.Go(func() { l.transactor(ctx, seed, i) })
 	}
-	for i := range copiers {
-		watching.Go(func() { l.copier(working, seed, i) })
+	for i := range copiers * int(groupKinds) {
+		watching.Go(func() { l.copier(working, seed, groupKind(i/copiers), i%copiers) })
 	}
 	watching.Go(func() { l.follow(working) })
 	watching.Go(func() { l.followKafka(working) })
@@ -81,6 +81,15 @@ func TestTransactionKills(t *testing.T) {
 	watching.Wait()
 	l.judge()
 	t.Logf("%d brokers killed, at %d failpoints; %d takeovers from a broker that lives", c.kills, len(c.points), c.over)
+}
+
+// topics are those of the transactions, and of their copies.
+func topics() []string {
+	list := []string{"a", "b"}
+	for k := range groupKinds {
+		list = append(list, k.topic())
+	}
+	return list
 }
 
 // txnLedger is what the test knows of all transactions.
@@ -122,8 +131,8 @@ type txnValue struct {
 	value     string
 	topic     string
 	partition int32
-	at        [2]int64 // 1 + offset, by reader
-	copy      [2]int64 // likewise
+	at        [2]int64             // 1 + offset, by reader
+	copies    [groupKinds][2]int64 // likewise, by group
 }
 
 func (l *txnLedger) count(what string) {
@@ -134,18 +143,18 @@ func (l *txnLedger) count(what string) {
 
 // options are those of a client, whose kind is its number.
 func (l *txnLedger) options(r *rand.Rand, kind int, more ...kgo.Opt) []kgo.Opt {
-	opts := append([]kgo.Opt{
+	opts := []kgo.Opt{
 		kgo.SeedBrokers(l.c.kafka[:]...), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.TransactionTimeout(3 * time.Second),
 		kgo.MetadataMinAge(20 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.RequestTimeoutOverhead(time.Duration(500+r.IntN(3000)) * time.Millisecond),
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(time.Duration(n)*10*time.Millisecond, 200*time.Millisecond) }),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	}, more...)
+	}
 	if kind%2 == 1 {
 		opts = append(opts, kgo.MaxVersions(kversion.V3_9_0()))
 	}
-	return opts
+	return append(opts, more...)
 }
 
 // transactor makes transactions with one client after the other. The last two have one transactional ID.
@@ -244,45 +253,6 @@ func (l *txnLedger) ended(x *txn, is ending) {
 	l.counts[map[ending]string{committed: "committed", aborted: "aborted"}[is]]++
 }
 
-// copier copies committed records, in transactions with the offsets of its group.
-func (l *txnLedger) copier(ctx context.Context, seed uint64, kind int) {
-	r := rand.New(rand.NewPCG(seed, uint64(kind)+100))
-	for ctx.Err() == nil {
-		s := must.Get(kgo.NewGroupTransactSession(l.options(r, kind, kgo.TransactionalID(fmt.Sprint("copy-", kind)), kgo.ConsumerGroup("g"),
-			kgo.ConsumeTopics("a", "b"), kgo.SessionTimeout(6*time.Second), kgo.RebalanceTimeout(2*time.Second))...))(l.c.t)
-		for range 1 + r.IntN(100) {
-			if !l.copy(ctx, s, r.IntN(12)) {
-				break
-			}
-		}
-		s.Close()
-	}
-}
-
-// copy makes one transaction of a copier. It reports whether the session can go on.
-func (l *txnLedger) copy(ctx context.Context, s *kgo.GroupTransactSession, how int) bool {
-	call, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if s.Begin() != nil {
-		return false
-	}
-	poll, cancelPoll := context.WithTimeout(call, time.Second)
-	defer cancelPoll()
-	fetched := s.PollRecords(poll, 500)
-	for _, x := range fetched.Records() {
-		s.Produce(call, &kgo.Record{Topic: "copy", Partition: x.Partition, Value: x.Value}, nil)
-	}
-	if how == 0 && fetched.NumRecords() > 0 {
-		l.count("copies without an end")
-		return false
-	}
-	ok, err := s.End(call, how > 1)
-	if ok && fetched.NumRecords() > 0 {
-		l.count("committed copies")
-	}
-	return err == nil && ctx.Err() == nil
-}
-
 // found notes where a reader of committed records has found a value.
 func (l *txnLedger) found(by int, value, topic string, partition int32, offset int64) {
 	l.mu.Lock()
@@ -294,8 +264,8 @@ func (l *txnLedger) found(by int, value, topic string, partition int32, offset i
 		return
 	}
 	at := &x.at[by]
-	if topic == "copy" {
-		at = &x.copy[by]
+	if group, ok := kindOf(topic); ok {
+		at = &x.copies[group][by]
 	} else if topic != x.topic {
 		l.c.t.Errorf("%s has %q of %s", place, value, x.topic)
 	}
@@ -367,7 +337,7 @@ func (l *txnLedger) read(ctx context.Context, at *reader) (end bool) {
 
 // followKafka reads all partitions over Kafka, with one client.
 func (l *txnLedger) followKafka(ctx context.Context) {
-	c := must.Get(kgo.NewClient(l.options(rand.New(rand.NewPCG(1, 1)), 0, kgo.ConsumeTopics("a", "b", "copy"))...))(l.c.t)
+	c := must.Get(kgo.NewClient(l.options(rand.New(rand.NewPCG(1, 1)), 0, kgo.ConsumeTopics(topics()...))...))(l.c.t)
 	defer c.Close()
 	next := map[string]int64{}
 	for ctx.Err() == nil {
@@ -394,14 +364,11 @@ func (l *txnLedger) drained() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, v := range l.of {
-		there := v.of.is == committed
-		for by := range v.at {
-			there = there || v.at[by] != 0 || v.copy[by] != 0
-		}
-		for by := range v.at {
-			if there && (v.at[by] == 0 || v.copy[by] == 0) {
-				return false
-			}
+		places := append(v.copies[:], v.at)
+		found := func(by [2]int64) bool { return by[byHTTP] != 0 || by[byKafka] != 0 }
+		missing := func(by [2]int64) bool { return by[byHTTP] == 0 || by[byKafka] == 0 }
+		if (v.of.is == committed || slices.ContainsFunc(places, found)) && slices.ContainsFunc(places, missing) {
+			return false
 		}
 	}
 	return true
@@ -414,8 +381,10 @@ func (l *txnLedger) judge() {
 	for _, x := range l.all {
 		found := 0
 		for _, v := range x.values {
-			if v.at[byHTTP] != v.at[byKafka] || v.copy[byHTTP] != v.copy[byKafka] || (v.at[byHTTP] == 0) != (v.copy[byHTTP] == 0) {
-				l.c.t.Errorf("%q was read at %v, and its copy at %v", v.value, v.at, v.copy)
+			for _, at := range append(v.copies[:], v.at) {
+				if at[byHTTP] != at[byKafka] || (at[byHTTP] == 0) != (v.at[byHTTP] == 0) {
+					l.c.t.Errorf("%q was read at %v, and its copies at %v", v.value, v.at, v.copies)
+				}
 			}
 			if v.at[byHTTP] == 0 {
 				continue
@@ -436,26 +405,20 @@ func (l *txnLedger) judge() {
 		if !slices.IsSortedFunc(list, func(a, b *txnValue) int { return int(a.at[byHTTP] - b.at[byHTTP]) }) {
 			l.c.t.Errorf("%s: not in order", place)
 		}
-		if !slices.IsSortedFunc(list, func(a, b *txnValue) int { return int(a.copy[byHTTP] - b.copy[byHTTP]) }) {
-			l.c.t.Errorf("%s: copies are not in order", place)
+		for k := range groupKinds {
+			if !slices.IsSortedFunc(list, func(a, b *txnValue) int { return int(a.copies[k][byHTTP] - b.copies[k][byHTTP]) }) {
+				l.c.t.Errorf("%s: copies are not in order: %s", place, k.name())
+			}
 		}
 	}
-	c := must.Get(kgo.NewClient(l.options(rand.New(rand.NewPCG(1, 1)), 0)...))(l.c.t)
-	defer c.Close()
-	var offsets kadm.OffsetResponses
-	sebtest.Eventually(l.c.t, "the group answers", func() (ok bool) {
-		var err error
-		offsets, err = kadm.NewClient(c).FetchOffsets(l.c.t.Context(), "g")
-		return err == nil
-	})
-	for place, n := range after {
-		o, _ := offsets.Lookup(place[:1], int32(place[2]-'0'))
-		if o.At < n || o.At > l.stable[place] {
-			l.c.t.Errorf("%s: the group is at offset %d, its last record at %d, the last stable offset %d", place, o.At, n-1, l.stable[place])
+	for k := range groupKinds {
+		l.judgeOffsets(k.name(), after)
+		if l.counts["committed copies, "+k.name()] == 0 {
+			l.c.t.Errorf("nothing was tested: %s", k.name())
 		}
 	}
 	l.c.t.Logf("%d transactions: %v", len(l.all), l.counts)
-	if l.counts["committed"] == 0 || l.counts["aborted"] == 0 || l.counts["committed copies"] == 0 {
+	if l.counts["committed"] == 0 || l.counts["aborted"] == 0 {
 		l.c.t.Error("nothing was tested")
 	}
 }
