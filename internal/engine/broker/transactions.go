@@ -144,15 +144,7 @@ func (b *Broker) StageOffsets(ctx context.Context, s StageOffsets) []error {
 
 // Staged returns the partitions for which open transactions hold offsets of a group.
 func (b *Broker) Staged(group string) (ids []state.PartitionID) {
-	b.log.Read(func(s *state.State) {
-		for _, t := range s.Transactions() {
-			for _, o := range t.Offsets {
-				if o.Group == group {
-					ids = append(ids, o.PartitionID)
-				}
-			}
-		}
-	})
+	b.log.Read(func(s *state.State) { ids = s.Staged(group) })
 	return ids
 }
 
@@ -229,11 +221,10 @@ type TransactionPart struct {
 func (b *Broker) OpenTransactions(visible func(id string) bool) (n int, oldest TransactionInfo) {
 	b.log.Read(func(s *state.State) {
 		var first *state.Transaction
-		for _, t := range s.Transactions() {
-			if !t.Open() {
-				continue
-			}
-			if n++; (first == nil || t.Started < first.Started) && (visible == nil || visible(t.ID)) {
+		open := s.OpenTransactions()
+		n = len(open)
+		for _, t := range open {
+			if (first == nil || cmp.Or(cmp.Compare(t.Started, first.Started), cmp.Compare(t.ID, first.ID)) < 0) && (visible == nil || visible(t.ID)) {
 				first = t
 			}
 		}

@@ -83,10 +83,6 @@ type StagedOffset struct {
 // OpenTransaction is an open transaction in a partition.
 type OpenTransaction struct{ Producer, First int64 }
 
-// AbortedTransaction is an aborted transaction in a partition: of the batches of Producer, those from First to
-// its marker at Last.
-type AbortedTransaction struct{ Producer, First, Last int64 }
-
 // TransactionKind says what a TransactionUpdate does. Zero is invalid.
 type TransactionKind uint8
 
@@ -125,20 +121,6 @@ func (p *Partition) LastStable() int64 {
 	return max(stable, p.Start)
 }
 
-// AbortedIn returns the aborted transactions with batches in offsets [from, to), by first offset.
-func (p *Partition) AbortedIn(from, to int64) []AbortedTransaction {
-	// Ascending by Last.
-	i, _ := slices.BinarySearchFunc(p.Aborted, from, func(a AbortedTransaction, from int64) int { return cmp.Compare(a.Last, from) })
-	var list []AbortedTransaction
-	for _, a := range p.Aborted[i:] {
-		if a.First < to {
-			list = append(list, a)
-		}
-	}
-	sorting.Sort(list, func(a, b AbortedTransaction) int { return cmp.Compare(a.First, b.First) })
-	return list
-}
-
 // Transaction returns what is known of a transactional ID, or nil.
 func (s *State) Transaction(id string) *Transaction { return s.transactions[id] }
 
@@ -151,6 +133,31 @@ func (s *State) TransactionOf(producer int64) *Transaction {
 		return nil
 	}
 	return s.transactions[s.producing[producer]]
+}
+
+// Staged returns the partitions for which open transactions hold offsets of a group, in no order.
+func (s *State) Staged(group string) (ids []PartitionID) {
+	if s.tally.staged == 0 {
+		return nil
+	}
+	for _, t := range s.transactions {
+		for i := range t.Offsets {
+			if t.Offsets[i].Group == group {
+				ids = append(ids, t.Offsets[i].PartitionID)
+			}
+		}
+	}
+	return ids
+}
+
+// OpenTransactions returns the open transactions, in no order.
+func (s *State) OpenTransactions() (open []*Transaction) {
+	for _, t := range s.transactions {
+		if t.Open() {
+			open = append(open, t)
+		}
+	}
+	return open
 }
 
 // Transactions returns those of all transactional IDs, by ID.
@@ -309,18 +316,9 @@ func (s *State) endPart(t *Transaction, part TransactionPart, marks []Transactio
 		s.tally.aborted++
 		if n := len(p.Aborted); n > 1 && p.Aborted[n-2].Last > last { // only in a forged log
 			p.Aborted = sorting.Sorted(slices.Values(p.Aborted), func(a, b AbortedTransaction) int { return cmp.Compare(a.Last, b.Last) })
+			p.firsts = nil
 		}
-	}
-}
-
-// forgetAborted drops the aborted transactions of which no offset is at or above from. The caller counts them.
-func (p *Partition) forgetAborted(from int64) {
-	n := 0
-	for n < len(p.Aborted) && p.Aborted[n].Last < from {
-		n++
-	}
-	if n > 0 {
-		p.Aborted = slices.Clone(p.Aborted[n:])
+		p.indexAborted()
 	}
 }
 
@@ -354,9 +352,6 @@ func (s *State) transactionsWithout(topic record.ID) {
 		s.tally.countTransaction(t, 1)
 	}
 }
-
-// Aborted is the number of aborted transactions that a committed state knows, over all partitions.
-func (s *State) Aborted() int { return s.tally.aborted }
 
 // holds reports whether an open transaction has batches of a producer in a partition.
 func (s *State) holds(k ProducerKey) bool {
@@ -463,6 +458,7 @@ func (s *State) checkTransactions() error {
 				return fmt.Errorf("transactions in a partition at format level %d: %w", s.Level, errWire)
 			}
 			sorting.Sort(p.Open, func(a, b OpenTransaction) int { return cmp.Compare(a.First, b.First) })
+			p.indexAborted()
 		}
 	}
 	return nil

@@ -219,6 +219,7 @@ type Partition struct {
 	Open []OpenTransaction
 	// Aborted are the aborted ones, ascending by Last.
 	Aborted []AbortedTransaction
+	firsts  []int64 // the smallest First in each abortedBlock of them
 	// Transactional is 1 + the offset of the first batch of a transaction; 0: there was none.
 	Transactional int64
 	gen           uint64
