@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/engine/broker"
+	"github.com/sebbroker/seb/internal/engine/log"
 	"github.com/sebbroker/seb/internal/engine/objstore"
 	"github.com/sebbroker/seb/internal/protocols/kafka"
 	"github.com/sebbroker/seb/test/check"
@@ -292,4 +293,72 @@ func refusedByStandby(t *testing.T, c *crew, x *txn) {
 	if f := features.FinalizedFeatures; len(f) != 1 || f[0].Name != "transaction.version" || f[0].MaxVersionLevel != 2 || features.FinalizedFeaturesEpoch < 0 {
 		t.Errorf("features of a standby: %+v", features)
 	}
+}
+
+// TestEmptyEndAfterTakeover: a transaction of version 1 without records ends on a leader that has not seen what was
+// added to it, whatever the end of the one before. In version 2 a client that has no records sends no commit.
+func TestEmptyEndAfterTakeover(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		for before, commitBefore := range map[string]bool{"none": false, "commit": true, "abort": false} {
+			t.Run(fmt.Sprintf("commit %v before %s", commit, before), func(t *testing.T) {
+				c := newCrew(t, objstore.NewMemory(), 2)
+				ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+				x := newTxn(t, c.mates[0].served, "tx", true)
+				if before != "none" {
+					x.begun("t")
+					must.Equal(t, x.produce(ref, "one"), 0)
+					must.Equal(t, x.end(commitBefore), 0)
+				}
+				x.begun("t")
+				c.lead(c.mates[1])
+				x = x.again(c.mates[1].served)
+				check.Equalf(t, x.end(commit), 0, "EndTxn")
+				check.Equalf(t, x.end(commit), 0, "EndTxn again")
+				x.begun("t")
+				check.Equalf(t, x.produce(ref, "two"), 0, "in the next transaction")
+				check.Equalf(t, x.end(true), 0, "EndTxn of the next transaction")
+			})
+		}
+	}
+}
+
+// TestManyTransactionalIDs: a leader that has seen thousands of transactional IDs remembers the connections of all that
+// the log knows. A client of version 1 ends a transaction without records, and a late end is refused.
+func TestManyTransactionalIDs(t *testing.T) {
+	var ahead atomic.Int64
+	began := time.Now()
+	s := serve(t, openBroker(t, objstore.NewMemory(), func(o *broker.Options) {
+		o.Batch.Wait = 0
+		o.Clocks = func() log.Reading {
+			mono := int64(time.Since(began)) + ahead.Load()
+			return log.Reading{Mono: mono, Wall: began.UnixMicro() + mono/1000}
+		}
+	}), kafka.Options{})
+	ref := topic(t, s.b, "t", broker.TopicSpec{})
+	old := newTxn(t, s, "live", true)
+	x := old.again(s)
+	const clients = 9
+	for round, others := range []int{999, 999, 2} { // the log knows 1,000, and the leader remembers 2,000
+		ahead.Add(int64(16 * time.Minute)) // then the log forgets the IDs of the last round
+		x.begun("t")
+		must.Equal(t, x.produce(ref, "v"), 0)
+		must.Equal(t, x.end(true), 0)
+		x.begun("t") // without records
+		var all sync.WaitGroup
+		for i := range clients {
+			all.Go(func() {
+				y := &txn{t: t, c: dial(t, s)}
+				for n := i; n < others; n += clients {
+					y.id = fmt.Sprint(round, "-", n)
+					check.Equalf(t, y.init(), 0, "InitProducerId of %s", y.id)
+				}
+			})
+		}
+		all.Wait()
+	}
+	check.Equalf(t, x.end(true), 0, "EndTxn of a transaction without records")
+	x.begun("t")
+	must.Equal(t, x.produce(ref, "v"), 0)
+	check.Equalf(t, old.end(true), kerr.CoordinatorNotAvailable.Code, "a late EndTxn")
+	check.Equalf(t, x.end(false), 0, "EndTxn")
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -102,11 +103,16 @@ func (t *transactions) atLocked(epoch uint32, opened *atomic.Uint64) {
 }
 
 // ofLocked returns the memory of the present producer of a transactional ID.
-func (t *transactions) ofLocked(id string, now state.ProducerEpoch, opened *atomic.Uint64) *transaction {
+func (c *call) ofLocked(id string, now state.ProducerEpoch) *transaction {
+	t := &c.txns
 	x := t.known[id]
 	if x == nil {
-		if len(t.known) >= 2*state.TransactionsMax { // IDs that the log has forgotten
-			t.floor, t.known = opened.Load(), map[string]*transaction{}
+		if len(t.known) >= 2*state.TransactionsMax {
+			// IDs that the log has forgotten: if one of them is used again, it has another producer.
+			maps.DeleteFunc(t.known, func(id string, x *transaction) bool {
+				_, known := c.b.ProducerOf(id)
+				return !known && len(x.turn) == 0
+			})
 		}
 		x = &transaction{turn: make(chan struct{}, 1), producer: now}
 		t.known[id] = x
@@ -126,7 +132,6 @@ func (x *transaction) reset(producer state.ProducerEpoch, whole bool) {
 // must not be executed. current reports whether the transactional ID has this producer. Without a code
 // the caller calls leave.
 func (c *call) enter(ctx context.Context, id string, p state.ProducerEpoch) (x *transaction, current bool, code int16) {
-	t := &c.txns
 	for {
 		epoch := c.b.LeadingEpoch()
 		now, known := c.b.ProducerOf(id)
@@ -137,7 +142,7 @@ func (c *call) enter(ctx context.Context, id string, p state.ProducerEpoch) (x *
 		case !known:
 			code = kerr.InvalidProducerIDMapping.Code
 		default:
-			next = t.of(epoch, id, now, &c.opened)
+			next = c.of(epoch, id, now)
 		}
 		if x != nil && x == next {
 			return x, now == p, none // it has the turn, so the producer is the present one
@@ -157,11 +162,12 @@ func (c *call) enter(ctx context.Context, id string, p state.ProducerEpoch) (x *
 }
 
 // of returns the memory of the present producer of a transactional ID.
-func (t *transactions) of(epoch uint32, id string, now state.ProducerEpoch, opened *atomic.Uint64) *transaction {
+func (c *call) of(epoch uint32, id string, now state.ProducerEpoch) *transaction {
+	t := &c.txns
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.atLocked(epoch, opened)
-	return t.ofLocked(id, now, opened)
+	t.atLocked(epoch, &c.opened)
+	return c.ofLocked(id, now)
 }
 
 func (x *transaction) leave() { <-x.turn }
@@ -176,6 +182,9 @@ func (c *call) isLate(x *transaction, first, ends bool) bool {
 		return true
 	}
 	x.newest = max(x.newest, c.number)
+	if first && ends && !x.whole {
+		x.begun = true // as far as this leadership knows
+	}
 	return false
 }
 
@@ -257,7 +266,7 @@ func (c *call) inited(id string, p state.ProducerEpoch) {
 	c.txns.mu.Lock()
 	defer c.txns.mu.Unlock()
 	c.txns.atLocked(epoch, &c.opened)
-	x := c.txns.ofLocked(id, p, &c.opened)
+	x := c.ofLocked(id, p)
 	x.reset(p, true)
 	x.newest = max(x.newest, c.number)
 }
