@@ -55,3 +55,6 @@ func (x *Transactor) End(t testing.TB, commit bool) {
 	x.now = must.Get(x.b.EndTransaction(t.Context(), broker.EndTransaction{ID: x.id, Producer: x.now, Commit: commit, Next: true}))(t)
 	x.next = map[string]map[int]int32{}
 }
+
+// Through lets the producer go on with another broker, as after a takeover.
+func (x *Transactor) Through(b transactional) { x.b = b }

@@ -55,6 +55,7 @@ func (w *world) lease() {
 
 // check checks that a message may be given, together with others before it.
 func (w *world) check(g queue.Given, before []queue.Given) {
+	w.uncommitted(g.ID)
 	m := w.messages[g.Partition][g.Offset]
 	run := w.partition(int(g.Partition)).QueueOf().Of(g.Offset)
 	switch {
@@ -180,6 +181,7 @@ func (w *world) cancel() {
 	if err != nil {
 		return
 	}
+	w.uncommitted(id)
 	c := w.core
 	s := w.freeze(w.update(p, c.Take(ch)))
 	then := s.then

@@ -31,6 +31,7 @@ type world struct {
 	slots []*slot
 
 	messages [][]*told // by partition
+	open     [transactions]transaction
 	given    []worker
 	dead     map[queue.ID]int // committed copies
 	burying  []bool
@@ -55,6 +56,8 @@ type told struct {
 	until    int64 // no other worker has it before
 	leases   int
 	back     uint32 // its leases up to this one were given back
+	in       int    // the transactional ID + 1, until its transaction ends; 0: none
+	number   int    // of the transaction
 }
 
 type worker struct {
@@ -71,6 +74,8 @@ type slot struct {
 }
 
 const topicByte = 7
+
+var isQueue = map[string]string{state.QueueSetting: "{}"}
 
 func newWorld(seed uint64) *world {
 	w := &world{seed: seed, r: rand.New(rand.NewPCG(seed, 2)), now: 1_000_000, dead: map[queue.ID]int{}}
@@ -95,10 +100,11 @@ func newWorld(seed uint64) *world {
 	w.log = state.Genesis(record.ID{1}, 0)
 	w.seal()
 	w.slot(&slot{records: []state.Record{
-		state.RaiseTo(state.LevelQueues),
-		{Kind: state.TopicCreate, Topic: record.ID{topicByte}, Name: "q", Partitions: uint32(partitions)},
+		state.RaiseTo(state.LevelTransactions),
+		{Kind: state.TopicCreate, Topic: record.ID{topicByte}, Name: "q", Partitions: uint32(partitions), Settings: isQueue},
 	}})
 	w.commit()
+	w.begin()
 	w.lead()
 	return w
 }
@@ -142,7 +148,7 @@ func (w *world) commit() {
 	}
 	for p := range w.messages {
 		if w.core != nil {
-			w.core.Extended(uint32(p), w.partition(p).Next)
+			w.reach(p)
 		}
 	}
 }
@@ -189,7 +195,7 @@ func (w *world) lead() {
 		w.core.Within(1)
 	}
 	for p := range w.messages {
-		w.core.Extended(uint32(p), w.partition(p).Next)
+		w.reach(p)
 	}
 }
 
@@ -215,6 +221,7 @@ func (w *world) takeover() {
 		w.log = s
 	}
 	w.lost++
+	w.reopened()
 	w.lead()
 }
 
@@ -287,20 +294,13 @@ func (w *world) reopen() {
 		set.Rate = float64(5 * w.r.IntN(2))
 	case 3:
 		for p := range w.messages {
-			part := w.partition(p)
-			if done := part.QueueOf().Done; done < part.Next {
-				w.slot(&slot{records: []state.Record{w.update(p, &state.QueueChange{Runs: []state.QueueRun{{Base: done, Span: part.Next - done, State: state.QueueDone}}})}})
-				w.commit()
-			}
-			for _, m := range w.messages[p] {
-				m.over = true
-			}
+			w.purge(p)
 		}
 		w.lead()
 		return
 	case 4:
 		if len(w.messages) < 5 {
-			w.slot(&slot{records: []state.Record{{Kind: state.TopicChange, Topic: record.ID{topicByte}, Partitions: uint32(len(w.messages) + 1)}}})
+			w.slot(&slot{records: []state.Record{{Kind: state.TopicChange, Topic: record.ID{topicByte}, Partitions: uint32(len(w.messages) + 1), Settings: isQueue}}})
 			w.messages, w.next, w.burying = append(w.messages, nil), append(w.next, 0), append(w.burying, false)
 			w.core.Grow(len(w.messages))
 			w.commit()
@@ -317,7 +317,7 @@ func (w *world) update(p int, q *state.QueueChange) state.Record {
 	return state.Record{Kind: state.QueueUpdate, Topic: record.ID{topicByte}, Partition: uint32(p), Queue: q}
 }
 
-// send appends messages, some of them delayed.
+// send appends messages, some of them delayed or in a transaction.
 func (w *world) send() {
 	p := w.r.IntN(len(w.next))
 	n := 1 + w.r.IntN(8)
@@ -325,7 +325,8 @@ func (w *world) send() {
 	e := record.IndexEntry{Topic: record.ID{topicByte}, Partition: uint32(p), Base: base, Span: uint32(n), Records: uint32(n), Len: 10}
 	var also []state.Record
 	due := int64(math.MaxInt64)
-	if w.set.KeyMode != state.KeyOrder && w.r.IntN(3) == 0 {
+	within := w.r.IntN(4) == 0
+	if !within && w.set.KeyMode != state.KeyOrder && w.r.IntN(3) == 0 {
 		run := state.QueueRun{Base: base, Span: int64(n), State: state.QueueWaiting, Until: w.now + w.r.Int64N(20_000_000)}
 		also = append(also, w.update(p, &state.QueueChange{Runs: []state.QueueRun{run}}))
 		due = run.Until
@@ -333,6 +334,9 @@ func (w *world) send() {
 	w.next[p] += int64(n)
 	for range n {
 		w.messages[p] = append(w.messages[p], &told{key: w.r.Uint64N(5)})
+	}
+	if within {
+		also = append(also, w.sendIn(w.r.IntN(transactions), p, n, base))
 	}
 	s := w.freeze(also...)
 	s.index = append(s.index, e)
@@ -343,12 +347,12 @@ func (w *world) send() {
 // look passes the committed state to the core, and later the keys that it asks for.
 func (w *world) look() {
 	for p := range w.messages {
-		part := w.partition(p)
+		part, next := w.partition(p), w.reach(p)
 		if !w.core.Wants(w.now, uint32(p)) {
 			continue
 		}
 		var keys []queue.Key
-		seeks := w.core.Look(w.now, uint32(p), part.QueueOf(), part.Start, part.Next)
+		seeks := w.core.Look(w.now, uint32(p), part.QueueOf(), part.Start, next)
 		for _, run := range seeks {
 			for at := run.Base; at < run.End(); at++ {
 				keys = append(keys, queue.Key{Offset: at, Hash: w.messages[p][at].key, Run: run})
@@ -374,8 +378,10 @@ func (w *world) saw() {
 
 func (w *world) step() {
 	switch n := w.r.IntN(100); {
-	case n < 12:
+	case n < 10:
 		w.send()
+	case n < 12:
+		w.end(w.r.IntN(transactions))
 	case n < 40:
 		w.lease()
 	case n < 65:
@@ -403,6 +409,9 @@ func (w *world) step() {
 
 // finish lets workers do all that is left, and checks that nothing is.
 func (w *world) finish() {
+	for id := range w.open {
+		w.end(id)
+	}
 	for range 3000 {
 		for len(w.slots) > 0 {
 			w.commit()

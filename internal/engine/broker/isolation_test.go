@@ -256,14 +256,3 @@ func TestFetchWaitsForTheLastStableOffset(t *testing.T) {
 		})
 	}
 }
-
-// TestQueuesTakeNoTransactions: the state of a queue cannot tell which messages of an aborted transaction are done.
-func TestQueuesTakeNoTransactions(t *testing.T) {
-	b := open(t, options(objstore.NewMemory()))
-	must.Get(b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"queue": "{}"}}))(t)
-	x := newTransactor(t, b, "x")
-	err := x.send(0, "message").Err
-	check.ErrorIs(t, err, state.ErrInvalid)
-	check.Contains(t, err.Error(), "a transaction cannot send messages to a queue")
-	check.Equal(t, mustProduce(t, b, "a", 0, "message"), 0)
-}

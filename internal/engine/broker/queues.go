@@ -104,10 +104,10 @@ func (b *Broker) AuditQueue(ctx context.Context, action, name string, details ..
 	return b.Audit(ctx, changeOf(action, access.Topic, name, details...))
 }
 
-// EachRecord calls each for the committed records in [from, to) of a partition, in order, until it
-// returns false. The record is valid until the next call.
-func (b *Broker) EachRecord(ctx context.Context, topic *TopicRef, partition int32, from, to int64, each func(*record.Record) bool) error {
-	return b.scan(ctx, Lookup{Topic: topic, Partition: partition}, TimeSpan{Base: from, End: to}, func(r *record.Record) bool {
+// EachRecord calls each for the records in [from, to) of a partition, in order, until it returns false. The record is
+// valid until the next call.
+func (b *Broker) EachRecord(ctx context.Context, l Lookup, from, to int64, each func(*record.Record) bool) error {
+	return b.scan(ctx, l, TimeSpan{Base: from, End: to}, func(r *record.Record) bool {
 		return r.Offset < to && each(r)
 	})
 }

@@ -130,9 +130,7 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	if s := &a.Summary; s.ProducerID >= 0 {
 		h.Idempotent = true
 		h.Producer = state.ProducerBatch{ID: s.ProducerID, Epoch: s.ProducerEpoch, Sequence: s.BaseSequence, Span: h.Span}
-		if h.Transactional = s.Transactional; h.Transactional && rules.queue {
-			return h, &state.InvalidError{Field: "topic", Reason: fmt.Sprintf("%q: a transaction cannot send messages to a queue", a.Topic)}
-		}
+		h.Transactional = s.Transactional
 	}
 	limit := b.opt.Budget.RequestMax()
 	limit += min(limit/FramingShare, int64(a.Summary.Records)*framingMax)

@@ -281,7 +281,10 @@ func (m *Queues) Peek(ctx context.Context, r PeekRequest) (list []Peeked, next *
 			at.Offset--
 			looked++
 			x := Peeked{Leased: Leased{ID: at}}
-			if x.describe(m, q); x.State == r.State || r.State == "" && x.State != Done {
+			if run := q.Of(at.Offset); run.State == state.QueueUncommitted || r.State == "" && run.State == state.QueueDone {
+				continue
+			}
+			if x.describe(m, q); x.State == r.State || r.State == "" {
 				list = append(list, x)
 			}
 		}
@@ -290,19 +293,37 @@ func (m *Queues) Peek(ctx context.Context, r PeekRequest) (list []Peeked, next *
 			break
 		}
 	}
+	list, last, err := m.fill(ctx, &topic, list)
+	if last != nil {
+		next = last
+	}
+	return list, next, err
+}
+
+// fill reads the messages of a list, as far as there is room for them: after last are more. Markers and messages of
+// aborted transactions are done, too, and left out.
+func (m *Queues) fill(ctx context.Context, topic *broker.TopicRef, list []Peeked) (filled []Peeked, last *ID, err error) {
 	bytes := 0
 	for i := range list {
-		rec, err := m.readOne(ctx, &topic, list[i].ID)
+		x := &list[i]
+		at := messagesOf(topic, x.Partition)
+		if x.State == Done {
+			at.Isolation = broker.Committed
+		}
+		rec, err := m.readOne(ctx, at, x.ID)
+		if x.State == Done && errors.Is(err, errNoMessage) {
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if bytes += sizeOf(&rec); bytes > leaseBytesMax && i > 0 {
-			last := list[i-1].ID
-			return list[:i], &last, nil
+		if bytes += sizeOf(&rec); bytes > leaseBytesMax && len(filled) > 0 {
+			return filled, &list[i-1].ID, nil
 		}
-		list[i].Sent, list[i].Key, list[i].Value, list[i].Headers = time.UnixMilli(rec.Timestamp), rec.Key, rec.Value, rec.Headers
+		x.Sent, x.Key, x.Value, x.Headers = time.UnixMilli(rec.Timestamp), rec.Key, rec.Value, rec.Headers
+		filled = append(filled, *x)
 	}
-	return list, next, nil
+	return filled, nil, nil
 }
 
 // describe fills in what is known of a message.
@@ -385,7 +406,26 @@ func (ch *Change) wait(ctx context.Context) error {
 	}
 }
 
-// Purge ends all messages that a queue has, also those that workers have, and returns how many there were.
+// allDone ends all messages of a partition that are committed.
+func allDone(q *state.Queue, p *state.Partition) (runs []state.QueueRun) {
+	at := max(q.Done, p.Start)
+	done := func(to int64) {
+		if at < to {
+			runs = append(runs, state.QueueRun{Base: at, Span: to - at, State: state.QueueDone})
+		}
+	}
+	for r := range q.Runs.All(at) {
+		if r.State == state.QueueUncommitted {
+			done(r.Base)
+			at = r.End()
+		}
+	}
+	done(p.Next)
+	return runs
+}
+
+// Purge ends all messages that a queue has, also those that workers have, and returns how many there were. Those of
+// open transactions stay.
 func (m *Queues) Purge(ctx context.Context, queue string) (n int64, err error) {
 	l, err := m.lock(ctx, queue)
 	if err != nil {
@@ -396,11 +436,9 @@ func (m *Queues) Purge(ctx context.Context, queue string) (n int64, err error) {
 	for p := range topic.Partitions {
 		u := &broker.QueueUpdate{Epoch: epoch, Topic: topic.ID, Partition: uint32(p), Change: &state.QueueChange{}}
 		m.b.ReadQueue(topic.ID, uint32(p), func(q *state.Queue, at *state.Partition) {
-			from := max(q.Done, at.Start)
-			if at.Next > from {
-				u.Change.Runs = []state.QueueRun{{Base: from, Span: at.Next - from, State: state.QueueDone}}
-			}
-			n += at.Next - from - q.Tally(from, at.Next, 0).Done
+			u.Change.Runs = allDone(q, at)
+			t := q.Tally(at.Start, at.Next, 0)
+			n += at.Next - max(q.Done, at.Start) - t.Done - t.Uncommitted
 		})
 		if len(u.Change.Runs) == 0 {
 			continue

@@ -125,7 +125,7 @@ func (m *Queues) move(ctx context.Context, l *live, u *broker.QueueUpdate, to st
 	var recs []record.Record
 	bytes := 0
 	for _, d := range list {
-		r, e := m.readOne(ctx, l.ref(), d.ID)
+		r, e := m.readOne(ctx, l.at(d.Partition), d.ID)
 		if e != nil {
 			failed, err = append(failed, d.ID), e
 			continue
@@ -191,9 +191,12 @@ func (m *Queues) append(ctx context.Context, u *broker.QueueUpdate, target *brok
 	return t.Wait(ctx)[0].Err()
 }
 
-// readOne reads a message.
-func (m *Queues) readOne(ctx context.Context, topic *broker.TopicRef, id ID) (out record.Record, err error) {
-	err = m.b.EachRecord(ctx, topic, int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
+// errNoMessage: the log has no record of a message.
+var errNoMessage = errors.New("the log has no record of a message")
+
+// readOne reads a message. Errors: errNoMessage, and those of a read.
+func (m *Queues) readOne(ctx context.Context, at broker.Lookup, id ID) (out record.Record, err error) {
+	err = m.b.EachRecord(ctx, at, id.Offset, id.Offset+1, func(r *record.Record) bool {
 		if r.Offset < id.Offset {
 			return true
 		}
@@ -201,7 +204,7 @@ func (m *Queues) readOne(ctx context.Context, topic *broker.TopicRef, id ID) (ou
 		return false
 	})
 	if err == nil && out.Offset != id.Offset {
-		return out, errors.New("the log has no record of message " + id.String())
+		return out, fmt.Errorf("%w: %s", errNoMessage, id)
 	}
 	return out, err
 }

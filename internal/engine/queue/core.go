@@ -67,7 +67,8 @@ type part struct {
 	open   *Change
 	rides  []*message // leases that no change has
 	dying  []*death
-	due    int64 // when the runs of the state must be looked through again
+	due    int64                   // when the runs of the state must be looked through again
+	within []state.OpenTransaction // as in the newest Released
 
 	sought bool               // keys are being read
 	from   int64              // sought: the cursor before
@@ -369,6 +370,18 @@ func (c *Core) Extended(p uint32, next int64) {
 	if int(p) < len(c.parts) { // else Grow comes later
 		c.parts[p].next = max(c.parts[p].next, next)
 	}
+}
+
+// Released lets the next Look find the messages of transactions that have ended. open are those of the partition
+// that have not.
+func (c *Core) Released(p uint32, open []state.OpenTransaction) {
+	a := &c.parts[p]
+	for _, o := range a.within {
+		if !slices.Contains(open, o) {
+			a.cursor, a.from = min(a.cursor, o.First), min(a.from, o.First)
+		}
+	}
+	a.within = open
 }
 
 // Offers reports whether Lease may give a message.

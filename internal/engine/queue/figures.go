@@ -138,7 +138,7 @@ func (i *Info) add(q *state.Queue, at *state.Partition, now int64) (left int64) 
 	i.Sent += at.Next
 	i.Bytes += at.Bytes
 	i.InFlight += n.Leased
-	i.Delayed += n.Delayed
+	i.Delayed += n.Delayed + n.Uncommitted
 	i.Retrying += n.Trying
 	if left > 0 {
 		earlier(&i.Oldest, at, from)

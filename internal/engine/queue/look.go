@@ -3,7 +3,8 @@ package queue
 import "github.com/sebbroker/seb/internal/engine/log/state"
 
 // Look makes messages known that the log has: untouched ones from the cursor on, and those whose time
-// has come. q is the committed state of a partition and next its end. If keys matter it returns runs of
+// has come. q is the committed state of a partition and next its end, with KeyOrder its last stable offset: an
+// uncommitted message comes before newer ones of its key. If keys matter it returns runs of
 // messages whose keys the caller must read, and pass to Saw.
 func (c *Core) Look(now int64, p uint32, q *state.Queue, start, next int64) (seek []state.QueueRun) {
 	a := &c.parts[p]
@@ -164,7 +165,7 @@ func (c *Core) within(a *part) {
 // Know makes a message known whose key the caller has read because Settle needs it. q is the committed
 // state of its partition.
 func (c *Core) Know(now int64, id ID, hash uint64, q *state.Queue) {
-	if run := q.Of(id.Offset); run.State != state.QueueDone && c.parts[id.Partition].known[id.Offset] == nil {
+	if run := q.Of(id.Offset); run.State != state.QueueDone && run.State != state.QueueUncommitted && c.parts[id.Partition].known[id.Offset] == nil {
 		c.add(now, id.Partition, id.Offset, hash, &run)
 	}
 }

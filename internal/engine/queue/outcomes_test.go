@@ -305,7 +305,7 @@ func TestAudit(t *testing.T) {
 	must.Get(f.q.Purge(t.Context(), "q"))(t)
 	topic, _ := f.b.TopicNamed("audit")
 	var told []string
-	must.NoError(t, f.b.EachRecord(t.Context(), &topic, 0, 0, 1<<62, func(r *record.Record) bool {
+	must.NoError(t, f.b.EachRecord(t.Context(), broker.Lookup{Topic: &topic}, 0, 1<<62, func(r *record.Record) bool {
 		var e struct {
 			Action  string
 			Details map[string]string

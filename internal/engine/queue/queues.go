@@ -92,6 +92,13 @@ type live struct {
 // ref returns the queue's topic.
 func (l *live) ref() *broker.TopicRef { return l.topic.Load() }
 
+// at is where the messages of a partition are. Which of them are committed the state of the queue says.
+func (l *live) at(p uint32) broker.Lookup { return messagesOf(l.ref(), p) }
+
+func messagesOf(topic *broker.TopicRef, p uint32) broker.Lookup {
+	return broker.Lookup{Topic: topic, Partition: int32(p), Isolation: broker.Uncommitted}
+}
+
 // waiter is a worker that waits for a message.
 type waiter struct{ wake wake.Signal }
 
@@ -329,8 +336,13 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 		}
 		var seek []state.QueueRun
 		m.b.ReadQueue(l.ref().ID, p, func(q *state.Queue, at *state.Partition) {
-			if l.core.Extended(p, at.Next); l.core.Wants(now, p) {
-				seek = l.core.Look(now, p, q, at.Start, at.Next)
+			l.core.Released(p, at.Open)
+			next := at.Next
+			if l.core.Settings.KeyMode == state.KeyOrder {
+				next = at.LastStable()
+			}
+			if l.core.Extended(p, next); l.core.Wants(now, p) {
+				seek = l.core.Look(now, p, q, at.Start, next)
 			}
 		})
 		if len(seek) > 0 {
@@ -365,7 +377,7 @@ func (m *Queues) seek(ctx context.Context, l *live, c *Core, p uint32, runs []st
 		runs = runs[n:]
 		from, to := some[0].Base, some[n-1].End()
 		before := from
-		err = m.b.EachRecord(ctx, l.ref(), int32(p), from, to, func(r *record.Record) bool {
+		err = m.b.EachRecord(ctx, l.at(p), from, to, func(r *record.Record) bool {
 			for len(some) > 0 && some[0].End() <= r.Offset {
 				some = some[1:]
 			}

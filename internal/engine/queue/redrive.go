@@ -131,7 +131,7 @@ func (m *Queues) redrive(ctx context.Context, l *live, r *RedriveRequest, ids []
 	var which []ID
 	target, size := "", 0
 	for i, id := range ids {
-		rec, err := m.readOne(ctx, l.ref(), id)
+		rec, err := m.readOne(ctx, l.at(id.Partition), id)
 		if err != nil {
 			return moved, max(1, i), err
 		}

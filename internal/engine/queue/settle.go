@@ -357,7 +357,7 @@ func (c *Core) Claim(now int64, id ID, q *state.Queue, ch *Change) error {
 	if m == nil {
 		run := q.Of(id.Offset)
 		switch {
-		case run.State == state.QueueDone:
+		case run.State == state.QueueDone, run.State == state.QueueUncommitted:
 			return ErrUnknownMessage
 		case run.State == state.QueueLeased && run.Until > now:
 			return ErrLeased

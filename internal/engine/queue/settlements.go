@@ -136,7 +136,7 @@ func (m *Queues) settleKnown(ctx context.Context, queue, by string, s *Settlemen
 // know reads the key of a message for the core.
 func (m *Queues) know(ctx context.Context, l *live, id ID) error {
 	found, hash := false, uint64(0)
-	err := m.b.EachRecord(ctx, l.ref(), int32(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
+	err := m.b.EachRecord(ctx, l.at(id.Partition), id.Offset, id.Offset+1, func(r *record.Record) bool {
 		if r.Offset == id.Offset {
 			found, hash = true, hashOf(r.Key)
 		}

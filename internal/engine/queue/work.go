@@ -319,7 +319,7 @@ func (m *Queues) read(ctx context.Context, l *live, given []Given, most int64) (
 			n++
 		}
 		some := rest[:n]
-		err = m.b.EachRecord(ctx, l.ref(), int32(some[0].Partition), some[0].Offset, some[n-1].Offset+1, func(r *record.Record) bool {
+		err = m.b.EachRecord(ctx, l.at(some[0].Partition), some[0].Offset, some[n-1].Offset+1, func(r *record.Record) bool {
 			some = x.take(r, some)
 			return len(some) > 0 && !x.full
 		})

@@ -561,7 +561,7 @@ export interface Queue {
   bytes: number;
   /** Messages in its dead-letter queue that are not done. */
   dead: number;
-  /** Messages that were sent with a delay, before their time. */
+  /** Messages that were sent with a delay, before their time, and those of open transactions. */
   delayed: number;
   /** Messages on their way to the dead-letter queue. */
   dying: number;

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -101,8 +102,8 @@ func (q *Queue) Snapshot() *Queue {
 	return &n
 }
 
-// Left yields the messages in [from, to) that are not done, in order: those with one state at a time, State 0
-// if they are untouched.
+// Left yields the messages in [from, to) that are committed and not done, in order: those with one state at a time,
+// State 0 if they are untouched.
 func (q *Queue) Left(from, to int64) iter.Seq[QueueRun] {
 	return func(yield func(QueueRun) bool) {
 		at := max(from, q.Done)
@@ -113,7 +114,7 @@ func (q *Queue) Left(from, to int64) iter.Seq[QueueRun] {
 			if at < r.Base && !yield(QueueRun{Base: at, Span: r.Base - at}) {
 				return
 			}
-			if r.State != QueueDone && !yield(r.part(max(at, r.Base), to)) {
+			if r.State != QueueDone && r.State != QueueUncommitted && !yield(r.part(max(at, r.Base), to)) {
 				return
 			}
 			at = r.End()
@@ -319,6 +320,33 @@ func (s *State) queueLost(t *Topic, p *Partition, from int64) {
 	s.countQueue(p)
 }
 
+// sentIn holds the messages of a batch back until its transaction ends.
+func (s *State) sentIn(p *Partition, producer, base int64, span uint32) {
+	p.queueForWrite(s.gen).Runs.set([]QueueRun{{Base: base, Span: int64(span), State: QueueUncommitted, Until: math.MaxInt64, Producer: producer}})
+	s.countQueue(p)
+}
+
+// endSent ends a transaction in a queue: its messages from an offset on may be given to workers, or they are done.
+// marker is the offset of its marker; negative: there is none.
+func (s *State) endSent(p *Partition, producer, from, marker int64, abort bool) {
+	q := p.queueForWrite(s.gen)
+	var runs []QueueRun
+	for r := range q.Runs.All(from) {
+		if r.State == QueueUncommitted && r.Producer == producer {
+			if r = (QueueRun{Base: r.Base, Span: r.Span}); abort {
+				r.State = QueueDone
+			}
+			runs = append(runs, r)
+		}
+	}
+	if marker >= 0 {
+		runs = append(runs, QueueRun{Base: marker, Span: 1, State: QueueDone})
+	}
+	q.apply(&QueueChange{Runs: runs}, s.slotTime)
+	q.trimmed(p.Start, s.slotTime)
+	s.countQueue(p)
+}
+
 // countQueue counts the memory of a partition's queue after a change.
 func (s *State) countQueue(p *Partition) {
 	s.tally.queues -= p.queueMemory
@@ -328,6 +356,9 @@ func (s *State) countQueue(p *Partition) {
 
 func (q *QueueChange) fields(c *protobuf.Codec) {
 	protobuf.Rows(c, 1, "runs", &q.Runs, queueRunRow)
+	if c.Decoding() && slices.ContainsFunc(q.Runs, func(r QueueRun) bool { return r.State == QueueUncommitted }) {
+		c.Fail(fmt.Errorf("a queue update of a transaction: %w", errWire))
+	}
 	protobuf.Messages(c, 2, "tries", &q.Tries, (*QueueTry).fields)
 	protobuf.Optional(c, 3, "sent", &q.Sent, (*QueueSent).fields)
 	protobuf.Optional(c, 4, "schedule", &q.Schedule, (*QueueSchedule).fields)

@@ -18,6 +18,8 @@ const (
 	QueueDone    QueueState = 1
 	QueueWaiting QueueState = 2 // delayed, or for a retry
 	QueueLeased  QueueState = 3
+	// QueueUncommitted is a message of an open transaction: no worker gets it.
+	QueueUncommitted QueueState = 4
 )
 
 // QueueRun is the state of consecutive messages.
@@ -25,9 +27,10 @@ type QueueRun struct {
 	Base       int64 // first offset
 	Span       int64
 	State      QueueState
-	Until      int64  // µs; 0 if done
+	Until      int64  // µs; 0 if done, math.MaxInt64 if uncommitted
 	Deliveries uint32 // leases so far
 	Epoch      uint32 // leased: the epoch of the lease, which an extended one keeps
+	Producer   int64  // uncommitted: of the transaction
 }
 
 // End is the offset after the run.
@@ -43,7 +46,7 @@ func (r *QueueRun) part(from, to int64) QueueRun {
 
 // Follows reports whether the run continues another one, with the same state.
 func (r *QueueRun) Follows(q *QueueRun) bool {
-	return r.Base == q.End() && r.State == q.State && r.Until == q.Until && r.Deliveries == q.Deliveries && r.Epoch == q.Epoch
+	return r.Base == q.End() && r.State == q.State && r.Until == q.Until && r.Deliveries == q.Deliveries && r.Epoch == q.Epoch && r.Producer == q.Producer
 }
 
 // queueRunRow lists the numbers of a run, as differences to the run before it.
@@ -53,8 +56,16 @@ func queueRunRow(prev, r *QueueRun, c *protobuf.Codec) {
 	}
 	protobuf.Delta(c, &r.Base, prev.End())
 	protobuf.Varint(c, &r.Span)
-	if protobuf.Varint(c, &r.State); r.State != QueueDone {
-		protobuf.Delta(c, &r.Until, prev.Until)
+	switch protobuf.Varint(c, &r.State); r.State {
+	case QueueUncommitted:
+		protobuf.Delta(c, &r.Producer, prev.Producer)
+		r.Until = math.MaxInt64
+	case QueueWaiting, QueueLeased:
+		until := prev.Until
+		if prev.State == QueueUncommitted {
+			until = 0
+		}
+		protobuf.Delta(c, &r.Until, until)
 		protobuf.Varint(c, &r.Deliveries)
 	}
 	if r.State == QueueLeased {
@@ -63,7 +74,7 @@ func queueRunRow(prev, r *QueueRun, c *protobuf.Codec) {
 	if !c.Decoding() {
 		return
 	}
-	if r.State < QueueDone || r.State > QueueLeased || r.Base < prev.End() || r.Span <= 0 || r.Span > math.MaxInt64-r.Base || r.Until < 0 {
+	if r.State < QueueDone || r.State > QueueUncommitted || r.Base < prev.End() || r.Span <= 0 || r.Span > math.MaxInt64-r.Base || r.Until < 0 {
 		c.Fail(fmt.Errorf("queue at offset %d: %w", r.Base, errWire))
 	}
 }
@@ -214,8 +225,8 @@ func (q *QueueRuns) At(offset int64) (r QueueRun) {
 	return QueueRun{}
 }
 
-// set changes the states of messages. changes are in order and do not overlap. q.chunks must not be
-// shared with a view.
+// set changes the states of messages; those with State 0 become untouched. changes are in order and do not overlap.
+// q.chunks must not be shared with a view.
 func (q *QueueRuns) set(changes []QueueRun) {
 	for len(changes) > 0 {
 		// The changes that touch a chunk, or chunks next to each other, are made at once.
@@ -247,6 +258,9 @@ func (q *QueueRuns) set(changes []QueueRun) {
 func merged(old, changes []QueueRun) (list []QueueRun) {
 	list = make([]QueueRun, 0, len(old)+2*len(changes))
 	add := func(r QueueRun) {
+		if r.State == 0 {
+			return
+		}
 		if n := len(list); n > 0 && r.Follows(&list[n-1]) {
 			list[n-1].Span += r.Span
 			return

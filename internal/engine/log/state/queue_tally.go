@@ -7,6 +7,7 @@ type QueueTally struct {
 	Done            int64
 	Leased          int64
 	Delayed, Trying int64 // before the first lease, and after a failed try
+	Uncommitted     int64
 }
 
 func (t *QueueTally) add(r *QueueRun) {
@@ -15,6 +16,8 @@ func (t *QueueTally) add(r *QueueRun) {
 		t.Done += r.Span
 	case r.State == QueueLeased:
 		t.Leased += r.Span
+	case r.State == QueueUncommitted:
+		t.Uncommitted += r.Span
 	case r.Deliveries == 0:
 		t.Delayed += r.Span
 	default:
@@ -22,7 +25,7 @@ func (t *QueueTally) add(r *QueueRun) {
 	}
 }
 
-func (t *QueueTally) sum() int64 { return t.Done + t.Leased + t.Delayed + t.Trying }
+func (t *QueueTally) sum() int64 { return t.Done + t.Leased + t.Delayed + t.Trying + t.Uncommitted }
 
 // Tally counts the messages in [from, to) that a worker may not get at a time (µs). Chunks whose messages all
 // wait longer are not unpacked.
@@ -33,6 +36,7 @@ func (q *Queue) Tally(from, to, now int64) (t QueueTally) {
 		k := &q.Runs.chunks[i]
 		if k.base >= from && k.end <= to && k.first > now {
 			t.Done, t.Leased, t.Delayed, t.Trying = t.Done+k.spans.Done, t.Leased+k.spans.Leased, t.Delayed+k.spans.Delayed, t.Trying+k.spans.Trying
+			t.Uncommitted += k.spans.Uncommitted
 			continue
 		}
 		runs = k.unpack(runs[:0])

@@ -2,6 +2,7 @@ package state
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -30,8 +31,11 @@ func TestQueueRuns(t *testing.T) {
 			}
 			var c QueueChange
 			for at := done + r.Int64N(40); at < messages && len(c.Runs) < 1+r.IntN(60); {
-				run := QueueRun{Base: at, Span: 1 + r.Int64N(1+r.Int64N(20)), State: 1 + QueueState(r.IntN(3))}
-				if run.State != QueueDone {
+				run := QueueRun{Base: at, Span: 1 + r.Int64N(1+r.Int64N(20)), State: QueueState(r.IntN(5))}
+				switch run.State {
+				case QueueUncommitted:
+					run.Until, run.Producer = math.MaxInt64, r.Int64N(3)
+				case QueueWaiting, QueueLeased:
 					run.Until, run.Deliveries = r.Int64N(1000), r.Uint32N(4)
 				}
 				if run.State == QueueLeased {
@@ -43,7 +47,9 @@ func TestQueueRuns(t *testing.T) {
 			q.apply(&c, 5)
 			for _, run := range c.Runs {
 				for at := run.Base; at < run.End(); at++ {
-					want[at] = run.part(at, at+1)
+					if want[at] = run.part(at, at+1); run.State == 0 {
+						delete(want, at)
+					}
 				}
 			}
 			start := int64(0)
@@ -84,17 +90,17 @@ func compareQueue(t *testing.T, seed uint64, q *Queue, want map[int64]QueueRun) 
 	left, from := int64(0), q.Done
 	for run := range q.Left(0, 5000) {
 		for at := from; at < run.Base; at++ {
-			if want[at].State != QueueDone {
+			if s := want[at].State; s != QueueDone && s != QueueUncommitted {
 				t.Fatalf("seed %d: message %d is not left", seed, at)
 			}
 		}
-		if from = run.End(); run.State != want[run.Base].State || run.State == QueueDone {
+		if from = run.End(); run.State != want[run.Base].State || run.State == QueueDone || run.State == QueueUncommitted {
 			t.Fatalf("seed %d: %+v is left", seed, run)
 		}
 		left += run.Span
 	}
 	for _, m := range want {
-		if m.State == QueueDone {
+		if m.State == QueueDone || m.State == QueueUncommitted {
 			left++
 		}
 	}

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -217,4 +218,37 @@ func TestForgedMarks(t *testing.T) {
 		must.EqualSlicesf(t, state.EncodeMessage(back), message, "the state of a snapshot, with a mark at %d", offset)
 		must.Equal(t, len(l.partition(0).AbortedIn(0, 100)), 4)
 	}
+}
+
+// TestTransactionsInAQueue: the messages of a transaction are held back until its end, also over a snapshot, and take
+// memory that is bounded.
+func TestTransactionsInAQueue(t *testing.T) {
+	l := newTxLog(t, "x", "y")
+	l.must([]state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Settings: map[string]string{state.QueueSetting: "{}"}}})
+	l.send("x", 0)
+	l.send("y", 0)
+	l.send("x", 0)
+	l.send("y", 1)
+	l.end(state.TransactionCommit, "x")
+	l.s = must.Get(state.DecodeMessage(state.EncodeMessage(l.s.View())))(t)
+	states := func() (list []state.QueueState) {
+		for offset := range l.partition(0).Next {
+			list = append(list, l.partition(0).QueueOf().Of(offset).State)
+		}
+		return list
+	}
+	const open, done = state.QueueUncommitted, state.QueueDone
+	check.Equal(t, slices.Equal(states(), []state.QueueState{0, 0, 0, open, open, open, 0, 0, 0, done}), true)
+	l.end(state.TransactionAbort, "y")
+	check.Equal(t, slices.Equal(states(), []state.QueueState{0, 0, 0, done, done, done, 0, 0, 0, done, done}), true)
+
+	id := state.PartitionID{Topic: record.ID{1}}
+	c := l.s.Catalog()
+	c.Room = state.Room{Max: 100, Queues: 76}
+	_, full := errors.AsType[*state.StateFullError](c.RefusesPart(0, id, 0))
+	check.Equal(t, full, true)
+
+	forged := state.Record{Kind: state.QueueUpdate, Topic: record.ID{1}, Queue: &state.QueueChange{Runs: []state.QueueRun{{Span: 1, State: open}}}}
+	_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{forged}))
+	check.Equalf(t, err != nil, true, "a queue update that holds a message back is refused")
 }

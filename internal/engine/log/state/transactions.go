@@ -264,7 +264,13 @@ func (s *State) began(t *Transaction) {
 func (s *State) produced(r *Record) {
 	t := s.TransactionOf(r.Producer.ID)
 	id := PartitionID{r.Topic, r.Partition}
-	if t == nil || t.Open() && t.part(id) >= 0 {
+	if t == nil {
+		return
+	}
+	if !s.noRange && s.topics[r.Topic].IsQueue() {
+		s.sentIn(s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition), r.Producer.ID, r.Offset, r.Producer.Span)
+	}
+	if t.Open() && t.part(id) >= 0 {
 		return
 	}
 	t = s.transactionForWrite(t.ID)
@@ -302,14 +308,21 @@ func (s *State) endPart(t *Transaction, part TransactionPart, marks []Transactio
 	if s.noRange {
 		return
 	}
-	p := s.partitionForWrite(s.topicForWrite(part.Topic), part.Partition)
+	topic, marker := s.topicForWrite(part.Topic), int64(-1)
+	p := s.partitionForWrite(topic, part.Partition)
 	p.Open = slices.DeleteFunc(slices.Clone(p.Open), func(o OpenTransaction) bool { return o.Producer == t.Producer })
+	if i := slices.IndexFunc(marks, func(m TransactionMark) bool { return m.PartitionID == part.PartitionID }); i >= 0 {
+		marker = marks[i].Offset
+	}
+	if topic.IsQueue() {
+		s.endSent(p, t.Producer, part.First, marker, abort)
+	}
 	if !abort {
 		return
 	}
-	last := p.Next - 1
-	if i := slices.IndexFunc(marks, func(m TransactionMark) bool { return m.PartitionID == part.PartitionID }); i >= 0 {
-		last = marks[i].Offset
+	last := marker
+	if last < 0 {
+		last = p.Next - 1
 	}
 	if last = max(last, part.First); last >= p.Start {
 		p.Aborted = append(p.Aborted, AbortedTransaction{t.Producer, part.First, last})
@@ -386,6 +399,8 @@ func (s *State) refusesTransaction(r *Record) error {
 func (s *State) RefusesPart(producer int64, id PartitionID, aborted int) error {
 	t := s.TransactionOf(producer)
 	switch {
+	case s.Room.Max > 0 && s.Room.Queues > s.Room.Max/4*3 && s.topics[id.Topic].IsQueue():
+		return s.full(false) // it remembers which messages are not committed
 	case t.part(id) >= 0:
 		return nil
 	case aborted >= AbortedMax:
