@@ -68,6 +68,13 @@ func (b *Broker) transactAll(ctx context.Context, all []*core.Transact, epoch ui
 	if err != nil {
 		return slices.Repeat([]error{err}, len(all))
 	}
+	b.log.Read(func(s *state.State) {
+		for _, x := range all {
+			if t := s.Transaction(x.ID); t != nil && x.Kind != state.TransactionOffsets {
+				x.Parts = len(t.Parts)
+			}
+		}
+	})
 	ops, errs := make([]core.Op, len(all)), make([]error, len(all))
 	for i, x := range all {
 		x.Fresh = state.ProducerID(b.opt.Core.Shard, epoch, b.producers.Add(1)) // no other leader gives it: it is of the epoch

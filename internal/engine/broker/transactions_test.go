@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,6 +178,45 @@ func TestManyTransactionTimeouts(t *testing.T) {
 	}
 	if len(slots) > 5 { // the first look can come between the slots of the batches
 		t.Errorf("%d transactions were aborted in %d slots", n, len(slots))
+	}
+}
+
+// TestEndsOfManyPartitions checks that the markers of ends count towards the size of an object: transactions with many
+// partitions that end together do so in several slots.
+func TestEndsOfManyPartitions(t *testing.T) {
+	const n, partitions, most = 5, 1000, 200 << 10
+	s := objstore.NewMemory()
+	o := options(s)
+	o.Batch.Wait, o.Batch.BytesMax = 100*time.Millisecond, most // so that the ends come together
+	b := open(t, o)
+	create(t, b, "a", partitions)
+	var producers [n]state.ProducerEpoch
+	for i := range n {
+		p := must.Get(b.InitTransactions(t.Context(), broker.InitTransactions{ID: fmt.Sprint(i), Timeout: time.Hour, Was: state.ProducerEpoch{ID: -1}}))(t)
+		producers[i] = p
+		var batches []broker.Append
+		for part := range partitions {
+			batches = append(batches, brokertest.AppendWith("a", part, record.EncodeOptions{Transactional: true, Producer: &record.Producer{ID: p.ID}}, record.Record{Value: []byte("v")}))
+		}
+		for _, r := range submitted(t, b, batches...) {
+			must.NoError(t, r.Err)
+		}
+	}
+	var all sync.WaitGroup
+	for i, p := range producers {
+		all.Go(func() {
+			_, err := b.EndTransaction(t.Context(), broker.EndTransaction{ID: fmt.Sprint(i), Producer: p})
+			check.NoError(t, err)
+		})
+	}
+	all.Wait()
+	largest, markers := int64(0), int64(partitions*(record.MarkerSize+record.IndexEntrySize))
+	entries, _ := must.Get2(s.List(t.Context(), objstore.ListOptions{Prefix: "s0000/wal/"}))(t)
+	for _, e := range entries {
+		largest = max(largest, e.Size)
+	}
+	if largest < markers || largest > most+markers {
+		t.Errorf("the largest object has %d bytes, want at least the %d of an end, and at most as many beyond the limit of %d", largest, markers, most)
 	}
 }
 

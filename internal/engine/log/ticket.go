@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/engine/budget"
 	"github.com/sebbroker/seb/internal/engine/log/core"
 	"github.com/sebbroker/seb/internal/engine/log/state"
+	"github.com/sebbroker/seb/record"
 )
 
 // Append is one caller's data for one partition.
@@ -235,6 +236,9 @@ func (l *Log) propose(ops []core.Op, deferred bool) *Ticket {
 	return t
 }
 
+// markBytes is about the size of a mark in the record of an end.
+const markBytes = 32
+
 // opBytes estimates a record's size in an object. Head, state records and index are read in one
 // request, so their size must be bounded.
 func opBytes(op *core.Op) int64 {
@@ -244,7 +248,7 @@ func opBytes(op *core.Op) int64 {
 		n += len(k) + len(v) + 8
 	}
 	if x := op.Transact; x != nil {
-		n += len(x.ID)
+		n += len(x.ID) + x.Parts*(record.MarkerSize+record.IndexEntrySize+markBytes)
 		for i := range x.Offsets {
 			n += 64 + len(x.Offsets[i].Group) + len(x.Offsets[i].Metadata)
 		}

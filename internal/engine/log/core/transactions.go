@@ -28,6 +28,9 @@ type Transact struct {
 	// Before, if not 0, is 1 + the position in Proposal.Appends of the first append that came after the request.
 	Before int32
 
+	// Parts is about how many markers an end adds. It only bounds what joins it in a slot.
+	Parts int
+
 	// Result is set at freeze: the producer after the request.
 	Result state.ProducerEpoch
 }
