@@ -5,14 +5,12 @@ const saramaTests = 71
 
 // The results of tests of sarama's suite that do not pass.
 const (
-	fails  = "FAIL"
-	skips  = "SKIP"    // by itself
-	notRun = "not run" // it takes minutes to fail
+	fails = "FAIL"
+	skips = "SKIP" // by itself
 )
 
 const (
 	severalBrokers = "needs several brokers: Seb is one"
-	noTransactions = "Seb: no transactions; sarama repeatedly requests the coordinator that is refused"
 	needsDocker    = "runs programs of Kafka in a container of it"
 )
 
@@ -29,20 +27,8 @@ var saramaNot = map[string]struct{ end, reason string }{
 	"TestFuncAdminIncrementalAlterConfigs": {fails, "Seb: the broker has no log.cleaner.backoff.ms, and is set by flags"},
 	"TestFuncAdminQuotas":                  {fails, "Seb: no quotas of client IDs"},
 	"TestFuncAdminUpdateFeatures":          {fails, "Seb: no features, so no UpdateFeatures"},
-	"TestFuncDescribeProducers":            {fails, "Seb: no DescribeProducers"},
 
-	"TestFuncDescribeTransactions":        {fails, noTransactions},
-	"TestFuncInitProducerId3":             {fails, noTransactions},
-	"TestFuncListTransactions":            {fails, noTransactions},
-	"TestFuncTxnCommitNoMessages":         {fails, noTransactions},
-	"TestFuncTxnProduce":                  {fails, noTransactions},
-	"TestFuncTxnProduceEpochBump":         {fails, noTransactions},
-	"TestFuncTxnProduceMultiTxn":          {fails, noTransactions},
-	"TestFuncTxnProduceNoBegin":           {fails, noTransactions},
-	"TestFuncTxnProduceWithBrokerFailure": {fails, noTransactions},
-	"TestFuncTxnAbortedProduce":           {notRun, noTransactions + ", each time behind a fetch that waits: minutes"},
-	"TestFuncTxnProduceAndCommitOffset":   {notRun, noTransactions + ", in each of three parts: a minute"},
-
+	"TestFuncTxnProduceWithBrokerFailure":     {fails, "stops a broker in a container"},
 	"TestFuncIdempotentBufferedSequence":      {fails, "reads the log of Kafka's container, after everything else has passed"},
 	"TestFuncJavaInteropCooperativeRebalance": {skips, needsDocker},
 	"TestJavaConsumerCompressionRoundTrip":    {skips, needsDocker},
