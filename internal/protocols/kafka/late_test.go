@@ -270,6 +270,19 @@ func TestEndAfterTakeover(t *testing.T) {
 	}
 }
 
+// TestEndOnTheFirstConnection: a connection that a leader accepts is not from before its leadership, also if the
+// goroutines of WhileLeading are late. Here they never run.
+func TestEndOnTheFirstConnection(t *testing.T) {
+	b := openBroker(t, objstore.NewMemory(), nil)
+	b.EndWhileLeading()
+	s := serve(t, b, kafka.Options{})
+	ref := topic(t, b, "t", broker.TopicSpec{})
+	x := newTxn(t, s, "tx", true)
+	x.begun("t")
+	must.Equal(t, x.produce(ref, "one"), 0)
+	check.Equalf(t, x.end(true), 0, "EndTxn")
+}
+
 func refusedByStandby(t *testing.T, c *crew, x *txn) {
 	t.Helper()
 	find := kmsg.NewPtrFindCoordinatorRequest()

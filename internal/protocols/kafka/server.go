@@ -85,6 +85,7 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	limit := b.Budget().RequestMax()
 	s.produceBytes = int(min(limit+limit/broker.FramingShare, s.produceClass.Limit()))
 	s.met = newMeters(s.o.Metrics, s.apis)
+	s.txns.leads(b.LeadingEpoch(), &s.opened) // before any connection: the goroutine may begin after the first
 	b.WhileLeading(func(context.Context) { s.txns.leads(b.LeadingEpoch(), &s.opened) })
 	s.conns = framed.New(framed.Options{
 		Name: "kafka", HeadBytes: wire.HeadMin,
