@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -78,9 +79,16 @@ func countExactlyOnce(t *testing.T, n int) {
 		c.count(i)
 	}
 	c.judge(committed, aborted)
+	var led []int // epochs of each broker
+	for _, b := range c.brokers {
+		led = append(led, strings.Count(b.Log(), "role=leader journal="))
+	}
+	if slices.Contains(led, 0) {
+		t.Errorf("of each broker %v epochs: no takeover", led)
+	}
 	testenv.Report("Kafka Streams "+JavaVersion, fmt.Sprintf("%d words of %d brokers counted exactly once, then restored from the changelog", words, n), time.Since(begin),
 		fmt.Sprintf("%d transactions of the input, %d aborted", len(committed)+len(aborted), len(aborted)),
-		fmt.Sprintf("%d kills of a broker, %d of Kafka Streams, %d threads replaced", c.kills[0], c.kills[1], c.threads.Load()))
+		fmt.Sprintf("%d kills of a broker, %d of Kafka Streams, %d threads replaced; epochs of each broker: %v", c.kills[0], c.kills[1], c.threads.Load(), led))
 }
 
 func (c *counting) client(opts ...kgo.Opt) *kgo.Client {
