@@ -7,11 +7,11 @@
 //
 // It prints what each copy has, as `seb migrate check` and a reader of its own see it: records that are lost,
 // out of order or doubled, and where a copy begins again; and what the group reads twice. The exit code is 1
-// if a record is lost or out of order.
+// if a record is lost or out of order, or if the settings of the guide doubled one.
 //
 // With -settings it uses other settings of MirrorMaker for the way out, to see what a kill costs:
 //
-//	guide      those of the guide: transactions of Kafka
+//	guide      those of the guide: transactions
 //	flush      without transactions; source offsets are stored each second
 //	top-level  the same, but offset.flush.interval.ms without the name of the cluster
 //	default    neither

@@ -324,6 +324,9 @@ func (m *move) compare(ctx context.Context, l *leg, mirror *process) error {
 	if there.doubled-here.doubled != doubled {
 		m.fault("%s: the check found %d doubled records, the copy has %d more", m.step, doubled, there.doubled-here.doubled)
 	}
+	if doubled > 0 && len(l.changes) == 0 {
+		m.fault("%s: the settings of the guide doubled %d records", m.step, doubled)
+	}
 	g, err := behind(ctx, audit, l.from, l.to, here, there)
 	if err != nil {
 		return err
