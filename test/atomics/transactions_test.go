@@ -32,8 +32,9 @@ const (
 // version 1: some write to two topics, commit, abort, vanish, wait for longer than the timeout, or commit after a
 // successor has fenced them; the members of three groups each copy what was committed to a topic of the group, with
 // their offsets: dynamic and static members of the classic protocol, and members of the consumer protocol.
-// Readers of committed records, over HTTP and Kafka, never see a part of a transaction, or of an aborted one. In the
-// end, all that was committed is there, and is copied once.
+// Most send jobs to a queue, too. Readers of committed records, over HTTP and Kafka, and the queue's workers never
+// see a part of a transaction, or of an aborted one. In the end, all that was committed is there, and is copied once,
+// and all jobs are done.
 func TestTransactionKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program, and kills it")
@@ -50,13 +51,14 @@ func TestTransactionKills(t *testing.T) {
 	if !c.start(0, "") {
 		t.Fatal(c.runs[0].Log())
 	}
-	l := &txnLedger{c: c, of: map[string]*txnValue{}, stable: map[string]int64{}, counts: map[string]int{}}
+	l := &txnLedger{c: c, of: map[string]*txnValue{}, jobs: map[string]*job{}, stable: map[string]int64{}, counts: map[string]int{}}
 	for _, topic := range topics() {
 		c.must("PUT", "/topic?topic-name="+topic, fmt.Sprintf(`{"partitions":%d}`, parts), nil)
 		for p := range parts {
 			l.next = append(l.next, &reader{topic, p, 0})
 		}
 	}
+	c.must("PUT", "/queues/jobs", `{"settings":{"visibility":"2s"}}`, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	working, stopWorking := context.WithCancel(t.Context())
 	var sending, watching sync.WaitGroup
@@ -68,6 +70,7 @@ func TestTransactionKills(t *testing.T) {
 	}
 	watching.Go(func() { l.follow(working) })
 	watching.Go(func() { l.followKafka(working) })
+	watching.Go(func() { l.work(working) })
 	c.disturb(true)
 	c.chaos(rand.New(rand.NewPCG(seed, 0)))
 	c.disturb(false)
@@ -101,6 +104,7 @@ type txnLedger struct {
 	mu     sync.Mutex // guards the fields below
 	all    []*txn
 	of     map[string]*txnValue
+	jobs   map[string]*job
 	counts map[string]int
 }
 
@@ -222,6 +226,11 @@ func (l *txnLedger) transact(ctx context.Context, c *kgo.Client, r *rand.Rand, c
 		x.values, l.of[v.value] = append(x.values, v), v
 		records = append(records, &kgo.Record{Topic: v.topic, Partition: v.partition, Value: []byte(v.value)})
 	}
+	for i := range r.IntN(3) {
+		j := &job{of: x, value: fmt.Sprintf("%s.%d.job%d", client, n, i)}
+		l.jobs[j.value] = j
+		records = append(records, &kgo.Record{Topic: "jobs", Value: []byte(j.value)})
+	}
 	l.all = append(l.all, x)
 	l.mu.Unlock()
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -281,13 +290,13 @@ func (l *txnLedger) found(by int, value, topic string, partition int32, offset i
 }
 
 // newest asks the newest broker, which has all that any before it has shown.
-func (l *txnLedger) newest(ctx context.Context, path string, out any) bool {
+func (l *txnLedger) newest(ctx context.Context, method, path, body string, out any) bool {
 	l.c.mu.Lock()
 	url := l.c.urls[len(l.c.urls)-1]
 	l.c.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	a := l.c.ask(call, url, http.MethodGet, path, api.JSON, "", map[string]string{"Accept": api.JSON})
+	a := l.c.ask(call, url, method, path, api.JSON, body, map[string]string{"Accept": api.JSON})
 	return a.status == http.StatusOK && json.Unmarshal(a.body, out) == nil
 }
 
@@ -307,7 +316,7 @@ func (l *txnLedger) follow(ctx context.Context) {
 // read reads a partition up to the last stable offset. It reports whether the end was reached.
 func (l *txnLedger) read(ctx context.Context, at *reader) (end bool) {
 	var t api.Topic
-	if !l.newest(ctx, "/topic?topic-name="+at.topic, &t) {
+	if !l.newest(ctx, http.MethodGet, "/topic?topic-name="+at.topic, "", &t) {
 		return false
 	}
 	place := fmt.Sprintf("%s/%d", at.topic, at.partition)
@@ -319,7 +328,7 @@ func (l *txnLedger) read(ctx context.Context, at *reader) (end bool) {
 	for {
 		var list []api.Record
 		path := fmt.Sprintf("/records?topic-name=%s&partition=%d&offset=%d&max-records=1000&timeout=0s", at.topic, at.partition, at.offset)
-		if !l.newest(ctx, path, &list) {
+		if !l.newest(ctx, http.MethodGet, path, "", &list) {
 			return false
 		}
 		for i := range list {
@@ -360,6 +369,10 @@ func (l *txnLedger) drained() bool {
 		if x := &open.Transactions[i]; x.State == api.TransactionOpen && x.ID[:2] == "tx" {
 			return false
 		}
+	}
+	var jobs api.Queue
+	if l.c.must("GET", "/queues/jobs", "", &jobs); jobs.Ready+jobs.Leased+jobs.Delayed+jobs.Retry+jobs.Dying > 0 {
+		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -417,7 +430,8 @@ func (l *txnLedger) judge() {
 			l.c.t.Errorf("nothing was tested: %s", k.name())
 		}
 	}
-	l.c.t.Logf("%d transactions: %v", len(l.all), l.counts)
+	l.judgeJobs()
+	l.c.t.Logf("%d transactions with %d jobs: %v", len(l.all), len(l.jobs), l.counts)
 	if l.counts["committed"] == 0 || l.counts["aborted"] == 0 {
 		l.c.t.Error("nothing was tested")
 	}
