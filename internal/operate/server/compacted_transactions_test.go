@@ -43,9 +43,10 @@ const (
 
 // tableWorld is a server with a compacted topic, and what was written to it.
 type tableWorld struct {
-	t    *testing.T
-	seed uint64
-	s    *server.Server
+	t     *testing.T
+	seed  uint64
+	s     *server.Server
+	whole bool // GET /key of each key, not of 5,000
 
 	mu        sync.Mutex    // guards the fields below
 	stored    []*kgo.Record // also those of transactions that are aborted
@@ -94,6 +95,7 @@ func TestNewestCommittedValues(t *testing.T) {
 	}
 	t.Logf("%d records, %d of them committed; %d transactions aborted", len(w.stored), len(w.committed), w.aborts)
 
+	w.whole = true
 	// A restore aborts open transactions.
 	restored := "file:" + t.TempDir()
 	w.restore(bucket, restored)
@@ -282,7 +284,7 @@ func (w *tableWorld) compare(s *server.Server, when string, below int64) {
 	must.Equalf(w.t, w.t.Failed(), false, "%s: failed", when)
 }
 
-// compareKeys does so with the values of keys over HTTP, for every key that was written.
+// compareKeys does so with the values of keys that were written, over HTTP.
 func (w *tableWorld) compareKeys(s *server.Server, when string, want map[string]*kgo.Record, ends *[tableParts]int64) {
 	w.t.Helper()
 	written := map[string]struct{}{}
@@ -290,7 +292,10 @@ func (w *tableWorld) compareKeys(s *server.Server, when string, want map[string]
 		written[string(r.Key)] = struct{}{}
 	}
 	keys := slices.Collect(maps.Keys(written))
-	const readers = 2
+	const readers, most = 2, 5_000
+	if !w.whole {
+		keys = keys[:min(len(keys), most)]
+	}
 	var all sync.WaitGroup
 	for i := range readers {
 		all.Go(func() {

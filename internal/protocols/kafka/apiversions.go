@@ -13,17 +13,28 @@ import (
 	"github.com/sebbroker/seb/internal/protocols/kafka/wire"
 )
 
-// ApiVersions (18), v0 to v4: the served keys and versions, and the feature transaction.version, without which
+// ApiVersions (18), v0 to v5: the served keys and versions, and the feature transaction.version, without which
 // clients stay on version 1. It is equal on all brokers of a bucket, because it follows the format level. The
 // answer to an unknown version is v0, with UNSUPPORTED_VERSION and the served versions (KIP-511).
+//
+// A client may name the cluster and the broker that it wants to reach (v5, KIP-1242), both or neither. At another one
+// it gets REBOOTSTRAP_REQUIRED, and begins again with the addresses of its configuration.
 var _ = register(api{
-	key: kmsg.ApiVersions, min: 0, max: 4, unauthenticated: true,
-	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3)}},
+	key: kmsg.ApiVersions, min: 0, max: 5, unauthenticated: true,
+	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3), wire.Text.Since(5), wire.Int32.Since(5)}},
 	begin: serving((*call).apiVersions),
 })
 
-func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {
+func (c *call) apiVersions(_ context.Context, r *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
+	switch {
+	case (r.ClusterID == nil) != (r.NodeID == -1):
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		return resp, nil
+	case r.ClusterID != nil && (*r.ClusterID != c.b.Cluster().String() || r.NodeID != c.nodeID()):
+		resp.ErrorCode = kerr.RebootstrapRequired.Code
+		return resp, nil
+	}
 	resp.ApiKeys = c.versions()
 	if level := c.b.Level().Now; level >= state.LevelTransactions {
 		const name, newest = "transaction.version", 2

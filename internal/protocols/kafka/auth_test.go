@@ -111,6 +111,32 @@ func TestUnknownVersions(t *testing.T) {
 	c.ended()
 }
 
+// TestMisroutedConnections: a client that names another cluster or broker gets no versions (KIP-1242).
+func TestMisroutedConnections(t *testing.T) {
+	m := newCrew(t, objstore.NewMemory(), 1).mates[0]
+	const id = 100
+	cluster, other := m.b.Cluster().String(), "other"
+	for _, ask := range []struct {
+		cluster *string
+		node    int32
+		want    int16
+	}{
+		{nil, -1, 0},
+		{&cluster, id, 0},
+		{&cluster, -1, kerr.InvalidRequest.Code},
+		{nil, id, kerr.InvalidRequest.Code},
+		{&other, id, kerr.RebootstrapRequired.Code},
+		{&cluster, id + 1, kerr.RebootstrapRequired.Code},
+	} {
+		r := kmsg.NewPtrApiVersionsRequest()
+		r.ClusterID, r.NodeID = ask.cluster, ask.node
+		got := unauthenticated(t, m.served).ask(r, 5).(*kmsg.ApiVersionsResponse)
+		if got.ErrorCode != ask.want || (len(got.ApiKeys) > 0) != (ask.want == 0) {
+			t.Errorf("cluster %s, node %d: code %d and %d keys, want code %d", *cmp.Or(ask.cluster, new("")), ask.node, got.ErrorCode, len(got.ApiKeys), ask.want)
+		}
+	}
+}
+
 // TestHostileFrames: the server trusts no length or count before its bytes have arrived. Hostile
 // requests, authenticated or not, leave no reservation and take no more memory than the bytes they
 // sent.

@@ -49,9 +49,9 @@ func allWanted() []wanted {
 
 // moreVersions are keys of which Seb supports versions that this Kafka has dropped; see the row of
 // ApiVersions.
-var moreVersions = []kmsg.Key{kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.DeleteGroups, kmsg.WriteTxnMarkers, kmsg.TxnOffsetCommit}
+var moreVersions = []kmsg.Key{kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.DeleteGroups, kmsg.WriteTxnMarkers, kmsg.TxnOffsetCommit, kmsg.ApiVersions}
 
-const moreVersionsRow = "ApiVersions: ListOffsets, OffsetCommit, OffsetFetch and WriteTxnMarkers from v0, TxnOffsetCommit up to v6, DeleteGroups up to v3; Kafka 4.3 has dropped or not released them"
+const moreVersionsRow = "ApiVersions: ListOffsets, OffsetCommit, OffsetFetch and WriteTxnMarkers from v0, TxnOffsetCommit up to v6, ApiVersions up to v5, DeleteGroups up to v3; Kafka 4.3 has dropped or not released them"
 
 var wantedOfTopics = []wanted{
 	{
