@@ -2,6 +2,7 @@ package atomics_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -102,6 +103,7 @@ func (l *txnLedger) copy(ctx context.Context, s *kgo.GroupTransactSession, group
 	poll, cancelPoll := context.WithTimeout(call, time.Second)
 	defer cancelPoll()
 	fetched := s.PollRecords(poll, 500)
+	l.noteLosses(fetched)
 	for _, x := range fetched.Records() {
 		s.Produce(call, &kgo.Record{Topic: group.topic(), Partition: x.Partition, Value: x.Value}, nil)
 	}
@@ -114,6 +116,39 @@ func (l *txnLedger) copy(ctx context.Context, s *kgo.GroupTransactSession, group
 		l.count("committed copies, " + group.name())
 	}
 	return err == nil && ctx.Err() == nil
+}
+
+// noteLosses notes the places to which a client went back, because an epoch of the log ends there.
+func (l *txnLedger) noteLosses(fetched kgo.Fetches) {
+	fetched.EachError(func(_ string, _ int32, err error) {
+		if loss, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.losses = append(l.losses, loss)
+		}
+	})
+}
+
+// judgeLosses checks that clients went back over offsets without records only: markers and aborted batches of another
+// epoch than that of the last record. franz-go takes that for a loss.
+func (l *txnLedger) judgeLosses() {
+	for _, loss := range l.losses {
+		for value, v := range l.of {
+			offsets := []int64{v.at[byHTTP] - 1}
+			if v.topic != loss.Topic {
+				offsets = nil
+			}
+			if k, ok := kindOf(loss.Topic); ok {
+				offsets = append(offsets, v.copies[k][byHTTP]-1)
+			}
+			for _, o := range offsets {
+				if v.partition == loss.Partition && o >= loss.ResetTo && o < loss.ConsumedTo {
+					l.c.t.Errorf("%v: %q is at offset %d", loss, value, o)
+				}
+			}
+		}
+	}
+	l.counts["ends of epochs"] = len(l.losses)
 }
 
 // judgeOffsets checks that a group has read all, and no more.

@@ -106,6 +106,7 @@ type txnLedger struct {
 	of     map[string]*txnValue
 	jobs   map[string]*job
 	counts map[string]int
+	losses []*kgo.ErrDataLoss
 }
 
 // txn is a transaction.
@@ -350,7 +351,9 @@ func (l *txnLedger) followKafka(ctx context.Context) {
 	defer c.Close()
 	next := map[string]int64{}
 	for ctx.Err() == nil {
-		c.PollFetches(ctx).EachRecord(func(x *kgo.Record) {
+		fetched := c.PollFetches(ctx)
+		l.noteLosses(fetched)
+		fetched.EachRecord(func(x *kgo.Record) {
 			place := fmt.Sprintf("%s/%d", x.Topic, x.Partition)
 			if x.Offset < next[place] {
 				l.c.t.Errorf("%s: offset %d after %d", place, x.Offset, next[place])
@@ -431,6 +434,7 @@ func (l *txnLedger) judge() {
 		}
 	}
 	l.judgeJobs()
+	l.judgeLosses()
 	l.c.t.Logf("%d transactions with %d jobs: %v", len(l.all), len(l.jobs), l.counts)
 	if l.counts["committed"] == 0 || l.counts["aborted"] == 0 {
 		l.c.t.Error("nothing was tested")
