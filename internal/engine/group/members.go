@@ -112,9 +112,10 @@ func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 		return 0, InvalidGroupID
 	}
 	g := c.groups[r.Group]
+	nameless := r.Transactional && r.Generation < 0 && r.Member == "" && r.Instance == ""
 	switch {
 	case g != nil && g.hasConsumers():
-		if code := g.consumers.validate(r); code != OK {
+		if code := g.consumers.validate(r); code != OK && !nameless {
 			return 0, code
 		}
 		return c.admit(g)
@@ -123,7 +124,7 @@ func (c *Core) Begin(now int64, r *Caller) (uint64, Code) {
 			return 0, c.unknown(now, r, IllegalGeneration)
 		}
 		return c.Reserve(now, r.Group)
-	case r.Transactional && r.Generation < 0 && r.Member == "" && r.Instance == "":
+	case nameless:
 		if g.closing {
 			return 0, CoordinatorLoadInProgress
 		}

@@ -139,6 +139,39 @@ func TestStagedOffsets(t *testing.T) {
 	}
 }
 
+// TestStagedOffsetsOfConsumers: the same as TestStagedOffsetsOfMembers for the consumer protocol.
+func TestStagedOffsetsOfConsumers(t *testing.T) {
+	store := objstore.NewMemory()
+	s := reachable(t, store, kafka.Options{})
+	s.conn, s.keys = dial(t, s.served), dial(t, s.served).keys()
+	topic(t, s.b, "t", broker.TopicSpec{})
+	joined := ask[*kmsg.ConsumerGroupHeartbeatResponse](s, 1, joining("mine"))
+	must.Equal(t, joined.ErrorCode, 0)
+	member := &kmsg.JoinGroupResponse{MemberID: "mine", Generation: joined.MemberEpoch}
+	x := newTxn(t, s.served, "tx", false)
+	check.Equalf(t, x.stage(x.staging(member, 1), 5), 0, "a member")
+	check.Equalf(t, x.stage(x.staging(nil, 2), 5), 0, "no member")
+	late, stranger, nameless := *member, *member, *member
+	late.Generation--
+	stranger.MemberID, nameless.MemberID = "stranger", ""
+	check.Equalf(t, x.stage(x.staging(&late, 3), 5), kerr.IllegalGeneration.Code, "an earlier epoch")
+	check.Equalf(t, x.stage(x.staging(&stranger, 4), 5), kerr.UnknownMemberID.Code, "another member")
+	check.Equalf(t, x.stage(x.staging(&nameless, 4), 5), kerr.UnknownMemberID.Code, "an epoch without a member")
+
+	// The member joins again with its ID and the epoch of a new leader. What it has sent before is refused.
+	next := reachable(t, store, kafka.Options{})
+	next.conn, next.keys = dial(t, next.served), dial(t, next.served).keys()
+	y := x.again(next.served)
+	check.Equalf(t, y.stage(y.staging(member, 5), 5), kerr.UnknownMemberID.Code, "a member after a takeover")
+	must.Equal(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](next, 1, joining("mine")).ErrorCode, 0)
+	check.Equalf(t, y.stage(y.staging(member, 6), 5), kerr.IllegalGeneration.Code, "its earlier epoch")
+	_, code := next.fetchOffset(true)
+	check.Equalf(t, code, kerr.UnstableOffsetCommit.Code, "the offset in the open transaction")
+	check.Equalf(t, y.end(true), 0, "EndTxn after the takeover")
+	offset, code := next.fetchOffset(true)
+	check.Equalf(t, fmt.Sprint(offset, code), "2 0", "the offset")
+}
+
 // TestStagedOffsetsOfMembers: only a present member with its generation adds offsets to a transaction, and a client that
 // names no member, as old ones do. After a takeover a member gets a code after which it joins again (KIP-447).
 func TestStagedOffsetsOfMembers(t *testing.T) {
