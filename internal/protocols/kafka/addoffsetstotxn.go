@@ -25,7 +25,13 @@ func (c *call) addOffsetsToTxn(ctx context.Context, r *kmsg.AddOffsetsToTxnReque
 	}
 	if resp.ErrorCode == none {
 		p := state.ProducerEpoch{ID: r.ProducerID, Epoch: r.ProducerEpoch}
-		resp.ErrorCode, late = c.begin(ctx, r.TransactionalID, p, func(x *transaction) { x.grouped = true })
+		resp.ErrorCode, late = c.begin(ctx, r.TransactionalID, p, func(x *transaction) {
+			if len(x.groups) >= groupsMax {
+				x.groups = nil
+			} else if x.groups != nil {
+				x.groups[r.Group] = struct{}{}
+			}
+		})
 	}
 	return resp, late
 }

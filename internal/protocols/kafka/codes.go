@@ -194,6 +194,7 @@ var txnFaults = faults{
 	{state.ErrTransactionFenced, kerr.ProducerFenced},
 	{state.ErrTransactionEnded, kerr.InvalidProducerEpoch},
 	{state.ErrTransactionState, kerr.InvalidTxnState},
+	{errUnseenBegin, kerr.UnknownProducerID},
 	{state.ErrInvalid, kerr.InvalidRequest},
 	{state.ErrOutcomeUnknown, kerr.CoordinatorNotAvailable},
 	{state.ErrTransactionsFull, kerr.PolicyViolation},

@@ -16,7 +16,9 @@ import (
 // EndTxn (26), v0 to v5: commits or aborts a transaction, with all its batches and offsets, in one slot,
 // and answers when that is stored. From v5 on the answer has the producer ID and epoch of the next
 // transaction (version 2). A repetition gets the answer of the first request; COORDINATOR_NOT_AVAILABLE means
-// that the outcome is unknown and the client must ask again. See transactions.go for late requests.
+// that the outcome is unknown and the client must ask again. After a takeover an abort of version 1 without records on
+// the log may get UNKNOWN_PRODUCER_ID, after which a client takes the next epoch, where INVALID_TXN_STATE would stop it.
+// See transactions.go for late requests.
 var _ = register(api{
 	key: kmsg.EndTxn, min: 0, max: 5,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text, wire.Int64, wire.Int16, wire.Bool}},
@@ -50,7 +52,7 @@ func (c *call) endTxn(ctx context.Context, r *kmsg.EndTxnRequest) (resp *kmsg.En
 		next, err = c.b.EndTransaction(ctx, broker.EndTransaction{ID: r.TransactionalID, Producer: p, Next: true})
 	}
 	if current {
-		err = c.ended(x, r.Commit, next, err)
+		err = c.ended(x, r, next, err)
 	}
 	if resp.ErrorCode = c.txnCode(err, knowsFenced); err == nil {
 		resp.ProducerID, resp.ProducerEpoch = next.ID, next.Epoch

@@ -139,6 +139,23 @@ func TestStagedOffsets(t *testing.T) {
 	}
 }
 
+// TestStagedOffsetsOfOtherGroups: version 1 needs each group in the transaction, up to a number that is remembered.
+func TestStagedOffsetsOfOtherGroups(t *testing.T) {
+	s := reachable(t, objstore.NewMemory(), kafka.Options{})
+	topic(t, s.b, "t", broker.TopicSpec{})
+	x := newTxn(t, s.served, "tx", true)
+	must.Equal(t, x.addGroup("h"), 0)
+	check.Equalf(t, x.stage(x.staging(nil, 1), 3), kerr.InvalidTxnState.Code, "another group was added")
+	check.Equalf(t, x.stage(x.staging(nil, 1), 4), kerr.TransactionAbortable.Code, "another group was added, in v4")
+	must.Equal(t, x.addGroup("g"), 0)
+	check.Equalf(t, x.stage(x.staging(nil, 1), 3), 0, "it was added, too")
+	must.Equal(t, x.end(true), 0)
+	for i := range 101 {
+		must.Equal(t, x.addGroup(fmt.Sprint("g-", i)), 0)
+	}
+	check.Equalf(t, x.stage(x.staging(nil, 1), 3), 0, "too many were added")
+}
+
 // TestStagedOffsetsOfConsumers: the same as TestStagedOffsetsOfMembers for the consumer protocol.
 func TestStagedOffsetsOfConsumers(t *testing.T) {
 	store := objstore.NewMemory()

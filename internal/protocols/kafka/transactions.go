@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/engine/access"
+	"github.com/sebbroker/seb/internal/engine/broker"
 	"github.com/sebbroker/seb/internal/engine/log/state"
 	"github.com/sebbroker/seb/internal/protocols/framed"
 )
@@ -65,6 +66,9 @@ var lateCode = kerr.CoordinatorNotAvailable.Code
 // checked.
 const addedMax = 10_000
 
+// groupsMax is the same for groups.
+const groupsMax = 100
+
 // transactions is what this broker remembers of transactional producers while it leads.
 type transactions struct {
 	mu    sync.Mutex // guards the fields below, and those of the transactions
@@ -81,10 +85,10 @@ type transaction struct {
 	newest   uint64 // connection to the transaction coordinator
 	offsets  uint64 // newest connection to the group coordinator with a TxnOffsetCommit
 	// The transaction of version 1 that is open as far as its client knows. It may have no records.
-	whole   bool                   // this leadership has seen where it began
-	begun   bool                   // partitions or a group were added
-	grouped bool                   // a group was added
-	added   map[partition]struct{} // nil: too many
+	whole  bool                   // this leadership has seen where it began
+	begun  bool                   // partitions or a group were added
+	groups map[string]struct{}    // that were added; nil: too many
+	added  map[partition]struct{} // likewise
 	// empty is how the newest transaction ended, if it had no records: the log knows nothing of it.
 	empty state.Ending
 }
@@ -125,7 +129,8 @@ func (c *call) ofLocked(id string, now state.ProducerEpoch) *transaction {
 
 // reset notes that no transaction of version 1 is open. whole is false if one may be.
 func (x *transaction) reset(producer state.ProducerEpoch, whole bool) {
-	x.producer, x.whole, x.begun, x.grouped, x.empty, x.added = producer, whole, false, false, state.EndedNot, map[partition]struct{}{}
+	x.producer, x.whole, x.begun, x.empty = producer, whole, false, state.EndedNot
+	x.groups, x.added = map[string]struct{}{}, map[partition]struct{}{}
 }
 
 // enter begins a request of a producer about its transaction, after those that came before. With a code it
@@ -182,18 +187,16 @@ func (c *call) isLate(x *transaction, first, ends bool) bool {
 		return true
 	}
 	x.newest = max(x.newest, c.number)
-	if first && ends && !x.whole {
-		x.begun = true // as far as this leadership knows
-	}
 	return false
 }
 
-// isLateCommit is isLate for a TxnOffsetCommit, which goes to the coordinator of the group.
+// isLateCommit is isLate for a TxnOffsetCommit, which goes to the coordinator of the group. A late one would bring old
+// offsets into the next transaction, if it does not name a member.
 func (c *call) isLateCommit(x *transaction) bool {
 	t := &c.txns
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.number < x.offsets {
+	if c.number < x.offsets || c.number <= t.floor {
 		return true
 	}
 	x.offsets = c.number
@@ -278,16 +281,26 @@ func (c *call) isBegun(x *transaction) bool {
 	return x.begun
 }
 
+// errUnseenBegin means that a client may have begun a transaction at an earlier leader, or not know that its last one
+// is committed.
+var errUnseenBegin = errors.New("unknown whether a transaction had begun before the takeover")
+
 // ended notes how an EndTxn of the present producer has ended, and returns its error. A transaction of version 1 to
-// which partitions were added, but no records, is unknown to the log.
-func (c *call) ended(x *transaction, commit bool, next state.ProducerEpoch, err error) error {
+// which partitions were added, but no records, is unknown to the log, and to the next leader, where it ends, too. But if
+// the last transaction on the log is committed, an abort may be about that one.
+func (c *call) ended(x *transaction, r *kmsg.EndTxnRequest, next state.ProducerEpoch, err error) error {
 	c.txns.mu.Lock()
 	defer c.txns.mu.Unlock()
 	ending := state.EndedAborted
-	if commit {
+	if r.Commit {
 		ending = state.EndedCommitted
 	}
 	undecided := errors.Is(err, state.ErrTransactionState)
+	unseen := undecided && c.version < endsWithEpoch && !x.whole && !x.begun
+	var last broker.TransactionInfo
+	if unseen {
+		last, _ = c.b.Transaction(r.TransactionalID)
+	}
 	switch {
 	case x.empty != state.EndedNot && (err == nil || undecided): // a repetition
 		if err = nil; x.empty != ending {
@@ -295,7 +308,9 @@ func (c *call) ended(x *transaction, commit bool, next state.ProducerEpoch, err 
 		}
 	case err == nil:
 		x.reset(next, true)
-	case undecided && x.begun:
+	case unseen && !r.Commit && last.Ended == state.EndedCommitted:
+		err = errUnseenBegin
+	case unseen, undecided && x.begun:
 		x.reset(x.producer, true)
 		x.empty, err = ending, nil
 	}

@@ -165,6 +165,15 @@ func (x *txn) init() int16 {
 	return got.ErrorCode
 }
 
+// recover raises the epoch of the producer (KIP-360).
+func (x *txn) recover() int16 {
+	r := kmsg.NewPtrInitProducerIDRequest()
+	r.TransactionalID, r.TransactionTimeoutMillis, r.ProducerID, r.ProducerEpoch = &x.id, 60_000, x.pid, x.epoch
+	got := x.c.ask(r, 4).(*kmsg.InitProducerIDResponse)
+	x.epoch, x.next = got.ProducerEpoch, map[string]int32{}
+	return got.ErrorCode
+}
+
 func newTxn(t *testing.T, s *served, id string, first bool) *txn {
 	t.Helper()
 	x := &txn{t: t, c: dial(t, s), id: id, first: first}

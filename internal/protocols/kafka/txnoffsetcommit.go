@@ -85,9 +85,9 @@ func (c *call) stage(ctx context.Context, r *kmsg.TxnOffsetCommitRequest, commit
 		switch {
 		case c.isLateCommit(x):
 			return all(lateCode), true
-		case c.lacksGroup(x) && c.version >= stageKnowsAbortable:
+		case c.lacksGroup(x, r.Group) && c.version >= stageKnowsAbortable:
 			return all(kerr.TransactionAbortable.Code), false
-		case c.lacksGroup(x):
+		case c.lacksGroup(x, r.Group):
 			return all(kerr.InvalidTxnState.Code), false
 		}
 	}
@@ -108,11 +108,12 @@ func (c *call) stage(ctx context.Context, r *kmsg.TxnOffsetCommitRequest, commit
 	return codes, false
 }
 
-// lacksGroup reports whether no group was added to a transaction of version 1.
-func (c *call) lacksGroup(x *transaction) bool {
+// lacksGroup reports whether a group was not added to a transaction of version 1.
+func (c *call) lacksGroup(x *transaction, name string) bool {
 	c.txns.mu.Lock()
 	defer c.txns.mu.Unlock()
-	return x.whole && !x.grouped
+	_, added := x.groups[name]
+	return x.whole && x.groups != nil && !added
 }
 
 // memberCode is MemberCode for a client of a transaction. Java takes other codes for errors from which it cannot
