@@ -183,7 +183,11 @@ func (c *Core) initTransactions(p *Proposal, t *state.Transaction, x *Transact, 
 	if x.Producer.ID >= 0 && t.Producer >= 0 {
 		if x.Producer == t.Was && t.Was != t.Now() && !t.Open() {
 			x.Result = t.Now() // the answer to an init, an end, or the news of an abort got lost
-			return records, ErrDuplicate
+			if x.Timeout == t.Timeout {
+				return records, ErrDuplicate
+			}
+			change.Producer = x.Result
+			return c.transacted(x, change, records)
 		}
 		if x.Producer != t.Now() {
 			return records, state.ErrTransactionFenced

@@ -86,6 +86,24 @@ func TestEpochsRunOut(t *testing.T) {
 	must.Equalf(t, s.Topic(topicID).Partitions.At(0).LastStable(), 2*transactions, "last stable offset")
 }
 
+// TestRepeatedInitWithAnotherTimeout checks that a repeated init gives the transactional ID its timeout, as in Kafka,
+// and that the next repetition is one, too.
+func TestRepeatedInitWithAnotherTimeout(t *testing.T) {
+	b, p := transactor(t, core.Config{})
+	epoch := p.Epoch
+	for _, timeout := range []uint32{1000, 1000, 2000, 2000, 500} {
+		x := &core.Transact{Kind: state.TransactionInit, ID: "x", Producer: p, Timeout: timeout, Fresh: 2000}
+		err := b.transacts(x)
+		b.settle()
+		now := b.core.State().Transaction("x")
+		check.Equalf(t, err == nil || err == core.ErrDuplicate && now.Timeout == timeout, true, "init with %d ms: %v", timeout, err)
+		check.Equalf(t, x.Result, state.ProducerEpoch{ID: p.ID, Epoch: epoch + 1}, "producer")
+		check.Equalf(t, now.Timeout, timeout, "timeout")
+		check.Equalf(t, now.Was, p, "producer before")
+	}
+	check.ErrorIsf(t, b.transacts(&core.Transact{Kind: state.TransactionInit, ID: "x", Producer: state.ProducerEpoch{ID: p.ID, Epoch: epoch + 7}}), state.ErrTransactionFenced, "another producer")
+}
+
 // TestEndOfALostSlot checks that a repeated end that rests on a slot of unknown outcome has an unknown one too.
 func TestEndOfALostSlot(t *testing.T) {
 	b, p := transactor(t, core.Config{Window: 3})

@@ -199,12 +199,14 @@ func (s *State) updateTransaction(r *Record) {
 	}
 	switch c.Kind {
 	case TransactionInit:
-		s.endParts(t, nil, true)
-		was := ProducerEpoch{ID: -1}
-		if c.Recovers {
-			was = t.Now()
+		t.Timeout = c.Timeout
+		if t.Open() || c.Producer != t.Now() { // else it repeats the one before
+			s.endParts(t, nil, true)
+			t.Ended, t.Was = EndedNot, ProducerEpoch{ID: -1}
+			if c.Recovers {
+				t.Was = t.Now()
+			}
 		}
-		t.Timeout, t.Ended, t.Was = c.Timeout, EndedNot, was
 		s.setProducer(t, c.Producer)
 	case TransactionOffsets:
 		s.stage(t, c.Offsets)
