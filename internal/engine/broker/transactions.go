@@ -158,10 +158,24 @@ func (b *Broker) Staged(group string) (ids []state.PartitionID) {
 // AbortTransaction aborts the open transaction of a transactional ID for an operator, and fences its producer. Errors:
 // ErrUnknownTransaction, ErrTransactionState if none is open, and those of an append.
 func (b *Broker) AbortTransaction(ctx context.Context, id string) error {
-	if err := b.Audit(ctx, changeOf("transaction.abort", access.TransactionalID, id)); err != nil {
+	return b.abort(ctx, &core.Transact{ID: id})
+}
+
+// AbortDescribed is AbortTransaction of the transaction that a description shows. A later one of the same ID stays
+// open: ErrTransactionState.
+func (b *Broker) AbortDescribed(ctx context.Context, t *TransactionInfo) error {
+	if t.Started.IsZero() {
+		return state.ErrTransactionState
+	}
+	return b.abort(ctx, &core.Transact{ID: t.ID, Seen: t.Started.UnixMicro()})
+}
+
+func (b *Broker) abort(ctx context.Context, x *core.Transact) error {
+	if err := b.Audit(ctx, changeOf("transaction.abort", access.TransactionalID, x.ID)); err != nil {
 		return err
 	}
-	_, err := b.transact(ctx, &core.Transact{Kind: state.TransactionAbort, ID: id, Forced: true}, 0)
+	x.Kind, x.Forced = state.TransactionAbort, true
+	_, err := b.transact(ctx, x, 0)
 	return err
 }
 

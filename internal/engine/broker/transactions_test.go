@@ -156,6 +156,29 @@ func TestTransactionTimeout(t *testing.T) {
 	x.ended(true, true)
 }
 
+// TestAbortOfADescribedTransaction checks that an operator does not abort a later transaction of the same producer.
+func TestAbortOfADescribedTransaction(t *testing.T) {
+	for _, next := range []bool{false, true} { // in version 1 both have the same epoch
+		b := open(t, options(disk(t)))
+		create(t, b, "a", 1)
+		x := newTransactor(t, b, "tx")
+		describe := func() *broker.TransactionInfo {
+			info, _ := b.Transaction("tx")
+			return &info
+		}
+		check.ErrorIsf(t, b.AbortDescribed(t.Context(), describe()), state.ErrTransactionState, "none is open")
+		x.sent(0, "one")
+		first := describe()
+		x.ended(true, next)
+		check.ErrorIsf(t, b.AbortDescribed(t.Context(), first), state.ErrTransactionState, "it has ended")
+		x.sent(0, "two")
+		check.ErrorIsf(t, b.AbortDescribed(t.Context(), first), state.ErrTransactionState, "another one is open")
+		check.Equalf(t, describe().Started.IsZero(), false, "the second one has ended")
+		check.NoErrorf(t, b.AbortDescribed(t.Context(), describe()), "the open one")
+		check.Equal(t, describe().Ended, state.EndedForced)
+	}
+}
+
 // TestManyTransactionTimeouts checks that transactions which are overdue together end together, and not in a slot each.
 func TestManyTransactionTimeouts(t *testing.T) {
 	const n = 50

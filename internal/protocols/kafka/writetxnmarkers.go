@@ -71,10 +71,10 @@ func (c *call) writeMarker(ctx context.Context, m *kmsg.WriteTxnMarkersRequestMa
 	switch {
 	case !known || !holds(&t, m):
 		return none // as in Kafka, where the marker has no effect
-	case m.ProducerEpoch != t.Producer.Epoch:
+	case t.Producer != state.ProducerEpoch{ID: m.ProducerID, Epoch: m.ProducerEpoch}:
 		return kerr.InvalidProducerEpoch.Code
 	}
-	err := c.b.AbortTransaction(ctx, id)
+	err := c.b.AbortDescribed(ctx, &t) // a later one may have the same epoch
 	if errors.Is(err, state.ErrTransactionState) {
 		return none // it has ended meanwhile
 	}
