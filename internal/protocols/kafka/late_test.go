@@ -231,6 +231,36 @@ func TestLateRequests(t *testing.T) {
 	check.Equalf(t, old.end(true), 0, "version 2 on an old connection")
 }
 
+// TestLateStage: a TxnOffsetCommit of version 1 that the network holds while its client aborts on another connection
+// and begins the next transaction brings no offsets into that one, although its group was added there, too. A client
+// that has a connection to each coordinator is not refused.
+func TestLateStage(t *testing.T) {
+	s := reachable(t, objstore.NewMemory(), kafka.Options{})
+	topic(t, s.b, "t", broker.TopicSpec{})
+	stages := func(x *txn, offset int64) int16 { return x.stage(x.staging(nil, offset), 3) }
+	x := newTxn(t, s.served, "tx", true)
+	must.Equal(t, x.addGroup("g"), 0)
+	must.Equal(t, stages(x, 1), 0)
+	must.Equal(t, x.end(true), 0)
+	must.Equal(t, x.addGroup("g"), 0)
+	now := x.again(s.served)
+	must.Equal(t, now.end(false), 0)
+	must.Equal(t, now.addGroup("g"), 0)
+	check.Equalf(t, stages(x, 2), kerr.CoordinatorNotAvailable.Code, "on the old connection")
+	x.c.ended()
+	must.Equal(t, now.end(true), 0)
+	offset, code := s.fetchOffset(true)
+	check.Equalf(t, fmt.Sprint(offset, code), "1 0", "the offset")
+
+	group := newTxn(t, s.served, "two", true)
+	txn := group.again(s.served)
+	for range 3 {
+		must.Equal(t, txn.addGroup("g"), 0)
+		check.Equalf(t, stages(group, 3), 0, "on an older connection to the coordinator of the group")
+		must.Equal(t, txn.end(true), 0)
+	}
+}
+
 // addGroup adds a group to a transaction of version 1.
 func (x *txn) addGroup(name string) int16 {
 	x.t.Helper()

@@ -84,6 +84,7 @@ type transaction struct {
 	producer state.ProducerEpoch
 	newest   uint64 // connection to the transaction coordinator
 	offsets  uint64 // newest connection to the group coordinator with a TxnOffsetCommit
+	shared   bool   // the client asks both coordinators on one connection
 	// The transaction of version 1 that is open as far as its client knows. It may have no records.
 	whole  bool                   // this leadership has seen where it began
 	begun  bool                   // partitions or a group were added
@@ -191,15 +192,16 @@ func (c *call) isLate(x *transaction, first, ends bool) bool {
 }
 
 // isLateCommit is isLate for a TxnOffsetCommit, which goes to the coordinator of the group. A late one would bring old
-// offsets into the next transaction, if it does not name a member.
+// offsets into the next transaction, which names the same group and member. A client that has a connection to each
+// coordinator is only compared with what it has sent to that of the group.
 func (c *call) isLateCommit(x *transaction) bool {
 	t := &c.txns
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.number < x.offsets || c.number <= t.floor {
+	if c.number < x.offsets || c.number <= t.floor || x.shared && c.number < x.newest {
 		return true
 	}
-	x.offsets = c.number
+	x.offsets, x.shared = c.number, c.number == x.newest
 	return false
 }
 
