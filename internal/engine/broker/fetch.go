@@ -222,7 +222,7 @@ func (pp *partPlan) bound(w *Want, room int64) {
 // lookAborted looks for the aborted transactions in the planned offsets, which end before end.
 func (pp *partPlan) lookAborted(part *state.Partition, w *Want, end int64) {
 	switch w.Isolation {
-	case Committed:
+	case Committed, NotAborted:
 		pp.visible.leaveOut(part.AbortedIn(w.Offset, end))
 	case RawCommitted:
 		pp.aborted = part.AbortedIn(w.Offset, end)

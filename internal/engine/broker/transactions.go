@@ -22,6 +22,8 @@ const (
 	Committed Isolation = iota
 	// Uncommitted leaves out markers.
 	Uncommitted
+	// NotAborted leaves out markers and batches of aborted transactions.
+	NotAborted
 	// RawCommitted ends at the last stable offset. FetchedPart.Aborted says which batches were aborted.
 	RawCommitted
 	// Raw returns everything.

@@ -308,7 +308,7 @@ func (m *Queues) fill(ctx context.Context, topic *broker.TopicRef, list []Peeked
 		x := &list[i]
 		at := messagesOf(topic, x.Partition)
 		if x.State == Done {
-			at.Isolation = broker.Committed
+			at.Isolation = broker.NotAborted
 		}
 		rec, err := m.readOne(ctx, at, x.ID)
 		if x.State == Done && errors.Is(err, errNoMessage) {

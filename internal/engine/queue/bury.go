@@ -196,14 +196,15 @@ var errNoMessage = errors.New("the log has no record of a message")
 
 // readOne reads a message. Errors: errNoMessage, and those of a read.
 func (m *Queues) readOne(ctx context.Context, at broker.Lookup, id ID) (out record.Record, err error) {
+	found := false
 	err = m.b.EachRecord(ctx, at, id.Offset, id.Offset+1, func(r *record.Record) bool {
 		if r.Offset < id.Offset {
 			return true
 		}
-		out = cloned(r)
+		out, found = cloned(r), r.Offset == id.Offset
 		return false
 	})
-	if err == nil && out.Offset != id.Offset {
+	if err == nil && !found {
 		return out, fmt.Errorf("%w: %s", errNoMessage, id)
 	}
 	return out, err

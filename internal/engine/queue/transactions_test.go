@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +29,19 @@ func (f *fixture) worked(name string) string {
 			must.NoError(f.t, f.settle(name, queue.Finish, m))
 		}
 	}
+}
+
+// done returns the values of the messages that are done.
+func (f *fixture) done(name string) string {
+	f.t.Helper()
+	done, _, err := f.q.Peek(f.t.Context(), queue.PeekRequest{Queue: name, State: queue.Done, Max: 100})
+	must.NoError(f.t, err)
+	var values []string
+	for _, m := range done {
+		values = append(values, string(m.Value))
+	}
+	slices.Reverse(values)
+	return strings.Join(values, " ")
 }
 
 func keyed(key, value string) record.Record {
@@ -88,14 +100,7 @@ func TestTransactions(t *testing.T) {
 				check.Equal(t, q.Done, p.Next)
 				check.Equal(t, q.Runs.Len(), 0)
 			})
-			done, _, err := f.q.Peek(t.Context(), queue.PeekRequest{Queue: "q", State: queue.Done, Max: 100})
-			must.NoError(t, err)
-			var values []string
-			for _, m := range done {
-				values = append(values, string(m.Value))
-			}
-			slices.Reverse(values)
-			check.Equal(t, fmt.Sprint(values), "[before x1 x2 between x3 after y2]")
+			check.Equal(t, f.done("q"), "before x1 x2 between x3 after y2")
 		})
 	}
 }
@@ -139,4 +144,22 @@ func TestATransactionThatIsAborted(t *testing.T) {
 	x.Send(t, "q", 0, keyed("k", "open"))
 	must.NoError(t, f.b.DeleteTopic(t.Context(), "q"))
 	x.End(t, true)
+}
+
+// TestDoneBehindATransaction: messages that are done are listed also behind an open transaction, without those of
+// aborted ones.
+func TestDoneBehindATransaction(t *testing.T) {
+	f := open(t, objstore.NewMemory())
+	f.create("q")
+	x, y := brokertest.NewTransactor(t, f.b, "x"), brokertest.NewTransactor(t, f.b, "y")
+	y.Send(t, "q", 0, keyed("k", "y1")) // the first message of the queue
+	y.End(t, false)
+	x.Send(t, "q", 0, keyed("k", "x1"))
+	f.send("q", text("a"))
+	y.Send(t, "q", 0, keyed("k", "y2"))
+	y.End(t, false)
+	y.Send(t, "q", 0, keyed("k", "y3"))
+	y.End(t, true)
+	check.Equal(t, f.worked("q"), "a y3")
+	check.Equal(t, f.done("q"), "a y3")
 }
