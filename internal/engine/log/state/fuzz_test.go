@@ -47,7 +47,7 @@ func proposal(src *sebtest.Source, c *state.State) state.Record {
 			r.Topic[3]++ // topic IDs are unique
 		}
 		r.Name, r.Partitions = sebtest.Pick(src, "a", "b", "c"), 1+uint32(src.Int(3))
-		r.Settings = map[string]string{"compression": sebtest.Pick(src, "zstd", "none")}
+		r.Settings = map[string]string{"compression": sebtest.Pick(src, "zstd", "none"), state.QueueSetting: sebtest.Pick(src, "", "{}")}
 	case state.TopicChange:
 		r.Partitions = uint32(src.Int(5))
 	case state.TopicTrim:

@@ -322,7 +322,7 @@ func (s *State) queueLost(t *Topic, p *Partition, from int64) {
 
 // sentIn holds the messages of a batch back until its transaction ends.
 func (s *State) sentIn(p *Partition, producer, base int64, span uint32) {
-	p.queueForWrite(s.gen).Runs.set([]QueueRun{{Base: base, Span: int64(span), State: QueueUncommitted, Until: math.MaxInt64, Producer: producer}})
+	p.queueForWrite(s.gen).put(QueueRun{Base: base, Span: int64(span), State: QueueUncommitted, Until: math.MaxInt64, Producer: producer})
 	s.countQueue(p)
 }
 
@@ -330,21 +330,18 @@ func (s *State) sentIn(p *Partition, producer, base int64, span uint32) {
 // marker is the offset of its marker; negative: there is none.
 func (s *State) endSent(p *Partition, producer, from, marker int64, abort bool) {
 	q := p.queueForWrite(s.gen)
-	var runs []QueueRun
-	for r := range q.Runs.All(from) {
-		if r.State == QueueUncommitted && r.Producer == producer {
-			if r = (QueueRun{Base: r.Base, Span: r.Span}); abort {
-				r.State = QueueDone
-			}
-			runs = append(runs, r)
-		}
+	if q.Runs.end(producer, from, abort); marker >= 0 {
+		q.put(QueueRun{Base: marker, Span: 1, State: QueueDone})
 	}
-	if marker >= 0 {
-		runs = append(runs, QueueRun{Base: marker, Span: 1, State: QueueDone})
-	}
-	q.apply(&QueueChange{Runs: runs}, s.slotTime)
 	q.trimmed(p.Start, s.slotTime)
 	s.countQueue(p)
+}
+
+// put sets the state of messages of a transaction. In a forged log they may be anywhere.
+func (q *Queue) put(r QueueRun) {
+	if r = r.part(q.Done, r.End()); r.Span > 0 && r.End() > r.Base {
+		q.Runs.set([]QueueRun{r})
+	}
 }
 
 // countQueue counts the memory of a partition's queue after a change.

@@ -90,7 +90,7 @@ type QueueRuns struct {
 // queueChunk is a packed part of the runs. Long chunks take less memory, short ones are changed faster.
 type queueChunk struct {
 	base, end int64
-	first     int64 // smallest Until of runs that are not done; math.MaxInt64: all are done
+	first     int64 // smallest Until of runs that are not done; math.MaxInt64: all are done or uncommitted
 	spans     QueueTally
 	n         int
 	rows      []byte
@@ -225,8 +225,8 @@ func (q *QueueRuns) At(offset int64) (r QueueRun) {
 	return QueueRun{}
 }
 
-// set changes the states of messages; those with State 0 become untouched. changes are in order and do not overlap.
-// q.chunks must not be shared with a view.
+// set changes the states of messages. changes are in order and do not overlap. q.chunks must not be
+// shared with a view.
 func (q *QueueRuns) set(changes []QueueRun) {
 	for len(changes) > 0 {
 		// The changes that touch a chunk, or chunks next to each other, are made at once.
@@ -254,19 +254,62 @@ func (q *QueueRuns) set(changes []QueueRun) {
 	}
 }
 
+// end makes the uncommitted messages of a producer from an offset on done if abort is set, and else untouched. It is made
+// chunk by chunk, because a transaction may have more runs than there is memory for unpacked ones. q.chunks must not be
+// shared with a view.
+func (q *QueueRuns) end(producer, offset int64, abort bool) {
+	first := max(0, q.from(offset)-1) // also the chunk before: a run may continue its last one
+	old := q.chunks[first:]
+	q.chunks = q.chunks[:first:first]
+	var runs, out []QueueRun
+	for i := range old {
+		// A chunk may change if it has uncommitted messages. Another one stays if those next to it do not change.
+		near := old[max(0, i-1):min(len(old), i+2)]
+		if !slices.ContainsFunc(near, func(k queueChunk) bool { return k.spans.Uncommitted > 0 }) {
+			q.add(chunksOf(out))
+			q.chunks, out = append(q.chunks, old[i]), out[:0]
+			continue
+		}
+		q.count(&old[i], -1)
+		runs = old[i].unpack(runs[:0])
+		for _, r := range runs {
+			switch held := r.State == QueueUncommitted && r.Producer == producer; {
+			case held && abort:
+				r = QueueRun{Base: r.Base, Span: r.Span, State: QueueDone}
+			case held:
+				continue
+			}
+			out = appendRun(out, r)
+		}
+		if n := len(out) - 1; n >= queueChunkRuns { // the last run may be continued
+			q.add(chunksOf(out[:n]))
+			out = append(out[:0], out[n])
+		}
+	}
+	q.add(chunksOf(out))
+}
+
+// add appends chunks.
+func (q *QueueRuns) add(chunks []queueChunk) {
+	for i := range chunks {
+		q.count(&chunks[i], 1)
+	}
+	q.chunks = append(q.chunks, chunks...)
+}
+
+// appendRun appends a run to a list, or to the last run of the list if it continues that.
+func appendRun(list []QueueRun, r QueueRun) []QueueRun {
+	if n := len(list); n > 0 && r.Follows(&list[n-1]) {
+		list[n-1].Span += r.Span
+		return list
+	}
+	return append(list, r)
+}
+
 // merged returns old runs with changes.
 func merged(old, changes []QueueRun) (list []QueueRun) {
 	list = make([]QueueRun, 0, len(old)+2*len(changes))
-	add := func(r QueueRun) {
-		if r.State == 0 {
-			return
-		}
-		if n := len(list); n > 0 && r.Follows(&list[n-1]) {
-			list[n-1].Span += r.Span
-			return
-		}
-		list = append(list, r)
-	}
+	add := func(r QueueRun) { list = appendRun(list, r) }
 	for i := range changes {
 		c := &changes[i]
 		for len(old) > 0 && old[0].Base < c.Base {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/engine/base/protobuf"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // TestQueueRuns compares packed runs with a map of messages, over random changes, trims and views.
@@ -31,7 +32,7 @@ func TestQueueRuns(t *testing.T) {
 			}
 			var c QueueChange
 			for at := done + r.Int64N(40); at < messages && len(c.Runs) < 1+r.IntN(60); {
-				run := QueueRun{Base: at, Span: 1 + r.Int64N(1+r.Int64N(20)), State: QueueState(r.IntN(5))}
+				run := QueueRun{Base: at, Span: 1 + r.Int64N(1+r.Int64N(20)), State: QueueDone + QueueState(r.IntN(4))}
 				switch run.State {
 				case QueueUncommitted:
 					run.Until, run.Producer = math.MaxInt64, r.Int64N(3)
@@ -47,10 +48,11 @@ func TestQueueRuns(t *testing.T) {
 			q.apply(&c, 5)
 			for _, run := range c.Runs {
 				for at := run.Base; at < run.End(); at++ {
-					if want[at] = run.part(at, at+1); run.State == 0 {
-						delete(want, at)
-					}
+					want[at] = run.part(at, at+1)
 				}
+			}
+			if r.IntN(8) == 0 {
+				endIn(q, want, r.Int64N(3), r.IntN(2) == 0)
 			}
 			start := int64(0)
 			if r.IntN(20) == 0 {
@@ -65,6 +67,60 @@ func TestQueueRuns(t *testing.T) {
 			}
 			compareQueue(t, seed, q, want)
 		}
+	}
+}
+
+// endIn ends the transaction of a producer.
+func endIn(q *Queue, want map[int64]QueueRun, producer int64, abort bool) {
+	first := int64(math.MaxInt64)
+	for at, m := range want { //tidy:unordered each by itself
+		switch held := m.State == QueueUncommitted && m.Producer == producer; {
+		case held && abort:
+			want[at] = QueueRun{Base: at, Span: 1, State: QueueDone}
+		case held:
+			delete(want, at)
+		default:
+			continue
+		}
+		first = min(first, at)
+	}
+	q.Runs.end(producer, first, abort)
+}
+
+// TestEndJoinsRuns: no run continues the one before after the end of a transaction, wherever the chunks begin.
+func TestEndJoinsRuns(t *testing.T) {
+	for n := range int64(2 * queueChunkRuns) {
+		var runs []QueueRun
+		add := func(r QueueRun) {
+			if len(runs) > 0 {
+				r.Base = runs[len(runs)-1].End()
+			}
+			r.Span = 1
+			runs = append(runs, r)
+		}
+		waiting := func() {
+			for i := range n {
+				add(QueueRun{State: QueueWaiting, Until: 1 + i})
+			}
+		}
+		waiting()
+		add(QueueRun{State: QueueDone})
+		for i := range int64(3 * queueChunkRuns) {
+			add(QueueRun{State: QueueUncommitted, Until: math.MaxInt64, Producer: i % 3})
+		}
+		add(QueueRun{State: QueueDone})
+		waiting()
+		var q QueueRuns
+		q.set(runs)
+		for _, producer := range []int64{1, 0, 2} {
+			q.end(producer, n, true)
+			for i, list := 1, q.list(); i < len(list); i++ {
+				if list[i].Follows(&list[i-1]) {
+					t.Fatalf("%d runs before the transactions: %+v follows %+v", n, list[i], list[i-1])
+				}
+			}
+		}
+		check.Equal(t, q.Len(), int(2*n+1))
 	}
 }
 

@@ -202,8 +202,12 @@ func TestSnapshotOfLowerLevelHasNoTransactions(t *testing.T) {
 
 // TestForgedMarks: a log whose marks go back, or are not in their transaction, gives a state that a snapshot restores.
 func TestForgedMarks(t *testing.T) {
-	for _, offset := range []int64{0, 4, 1 << 60} {
-		l := newTxLog(t, "x", "y")
+	for i, offset := range []int64{0, 4, 1 << 60, 0, 4, 10, 1 << 60, 1<<63 - 1} {
+		l := newTxLog(t, "x", "y", "open")
+		if i > 2 {
+			l.queue()
+		}
+		l.send("open", 0)
 		for _, id := range []string{"x", "y"} {
 			l.send(id, 0)
 			l.end(state.TransactionAbort, id)
@@ -220,11 +224,17 @@ func TestForgedMarks(t *testing.T) {
 	}
 }
 
+// queue makes the topic a queue.
+func (l *txLog) queue() {
+	l.t.Helper()
+	l.must([]state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Settings: map[string]string{state.QueueSetting: "{}"}}})
+}
+
 // TestTransactionsInAQueue: the messages of a transaction are held back until its end, also over a snapshot, and take
 // memory that is bounded.
 func TestTransactionsInAQueue(t *testing.T) {
 	l := newTxLog(t, "x", "y")
-	l.must([]state.Record{{Kind: state.TopicChange, Topic: record.ID{1}, Settings: map[string]string{state.QueueSetting: "{}"}}})
+	l.queue()
 	l.send("x", 0)
 	l.send("y", 0)
 	l.send("x", 0)
@@ -247,6 +257,7 @@ func TestTransactionsInAQueue(t *testing.T) {
 	c.Room = state.Room{Max: 100, Queues: 76}
 	_, full := errors.AsType[*state.StateFullError](c.RefusesPart(0, id, 0))
 	check.Equal(t, full, true)
+	check.ErrorIs(t, c.RefusesPart(0, state.PartitionID{Topic: record.ID{9}}, 0), state.ErrUnknownTopic)
 
 	forged := state.Record{Kind: state.QueueUpdate, Topic: record.ID{1}, Queue: &state.QueueChange{Runs: []state.QueueRun{{Span: 1, State: open}}}}
 	_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{forged}))

@@ -399,9 +399,11 @@ func (s *State) refusesTransaction(r *Record) error {
 // RefusesPart returns why the open transaction of a producer, or its next one, may not have batches in a partition,
 // or nil. aborted is the number of aborted transactions of the committed state.
 func (s *State) RefusesPart(producer int64, id PartitionID, aborted int) error {
-	t := s.TransactionOf(producer)
+	t, topic := s.TransactionOf(producer), s.topics[id.Topic]
 	switch {
-	case s.Room.Max > 0 && s.Room.Queues > s.Room.Max/4*3 && s.topics[id.Topic].IsQueue():
+	case topic == nil:
+		return ErrUnknownTopic
+	case s.Room.Max > 0 && s.Room.Queues > s.Room.Max/4*3 && topic.IsQueue():
 		return s.full(false) // it remembers which messages are not committed
 	case t.part(id) >= 0:
 		return nil
