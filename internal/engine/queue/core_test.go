@@ -282,6 +282,28 @@ func TestLookPastKnownMessages(t *testing.T) {
 	must.Equal(t, n, aheadMin+8)
 }
 
+// TestLookAfterACommit: one search finds all messages of a transaction, also behind leases that the log does not know.
+func TestLookAfterACommit(t *testing.T) {
+	const others = 4 * aheadMin
+	b := newBench(t)
+	b.Within(1) // aheadMin
+	b.send(many(others+2, 0)...)
+	for _, at := range []int64{0, others + 1} {
+		b.log[at] = state.QueueRun{Base: at, Span: 1, State: state.QueueUncommitted, Until: math.MaxInt64, Producer: 1}
+	}
+	b.Released(0, []state.OpenTransaction{{Producer: 1}})
+	for n := 0; n < others; {
+		b.look(math.MaxInt)
+		given, _, err := b.Lease(b.now, others, 30e6, "w")
+		must.NoError(t, err)
+		n += len(given)
+	}
+	clear(b.log)
+	b.made = nil
+	b.Released(0, nil)
+	must.Equal(t, b.offsets(b.lease(9)), fmt.Sprint([]int{0, others + 1}))
+}
+
 // TestForgotten: a core keeps nothing of messages that are done.
 func TestForgotten(t *testing.T) {
 	b := newBench(t, "key-limit", "1", "key-rate", "1", "visibility", "12h")

@@ -86,7 +86,8 @@ func (c *Core) Blocked() bool {
 func (a *part) walk(q *state.Queue, ordered bool, take func(state.QueueRun), room *int) int64 {
 	at := a.cursor
 	untouched := func(to int64) {
-		if n := min(to-at, int64(max(0, *room))); n > 0 {
+		for at < to && *room > 0 { // those that are known already take no room
+			n := min(to-at, int64(*room))
 			take(state.QueueRun{Base: at, Span: n})
 			at += n
 		}
