@@ -43,6 +43,7 @@ func TestStateGrows(t *testing.T) {
 		{"members", (*grown).members, kerr.GroupMaxSizeReached, 100_000},
 		{"producers", (*grown).producers, kerr.NotEnoughReplicas, 400},
 		{"transactions", (*grown).transactions, kerr.PolicyViolation, 25},
+		{"open messages of a queue", (*grown).openMessages, nil, openSteps},
 		{"tokens", (*grown).tokens, nil, 20},
 		{"rules", (*grown).rules, errStateFull, 100},
 		{"quotas", (*grown).quotas, nil, 10},
@@ -97,7 +98,8 @@ type grown struct {
 	*kafkaVictim
 	client *kgo.Client
 	http   http.Client
-	n      int // number of the next step
+	n      int               // number of the next step
+	open   []record.Producer // of the transactions in a queue
 	wg     sync.WaitGroup
 }
 

@@ -2,12 +2,15 @@ package pressure
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -23,37 +26,87 @@ func (g *grown) transactions() error {
 		}
 	}
 	return g.each(50, func(n int) error {
-		id := fmt.Sprintf("transaction-%06d", n)
-		r := kmsg.NewPtrInitProducerIDRequest()
-		r.TransactionalID, r.TransactionTimeoutMillis, r.ProducerID, r.ProducerEpoch = &id, 900_000, -1, -1
-		resp, err := kafkaCall[*kmsg.InitProducerIDResponse](g, r)
-		if err == nil {
-			err = kerr.ErrorForCode(resp.ErrorCode)
-		}
+		id, p, err := g.initTransactions(n)
 		if err != nil {
 			return err
 		}
-		p := record.Producer{ID: resp.ProducerID, Epoch: resp.ProducerEpoch}
-		if err = g.transact(id, p); err != nil {
+		if err = g.transact(id, p, transactionParts); err != nil {
 			return err
 		}
 		if p.ID, p.Epoch, err = g.endTransaction(id, p, false); err != nil {
 			return err
 		}
-		if err = g.transact(id, p); err != nil {
+		if err = g.transact(id, p, transactionParts); err != nil {
 			return err
 		}
 		return g.stage(id, p)
 	})
 }
 
-// transact appends to each partition.
-func (g *grown) transact(id string, p record.Producer) error {
+const (
+	openSteps   = 25
+	openAtOnce  = 16 // transactions
+	openBatches = 50 // of a transaction in a step
+)
+
+// openMessages sends messages to a queue in transactions that take turns. The last step commits some of them and
+// aborts others; the rest stays open.
+func (g *grown) openMessages() error {
+	if g.n == 0 {
+		g.queue(http.MethodPut, "/queues/topic-000000", `{}`, nil)
+		g.open = make([]record.Producer, openAtOnce)
+		for n := range g.open {
+			var err error
+			if _, g.open[n], err = g.initTransactions(n); err != nil {
+				return err
+			}
+		}
+	}
+	last := g.n == (openSteps-1)*openAtOnce
+	err := g.each(openAtOnce, func(n int) error {
+		n %= openAtOnce
+		id, p := transactionID(n), &g.open[n]
+		for range openBatches {
+			if err := g.transact(id, *p, 1); err != nil {
+				return err
+			}
+			p.Sequence++
+		}
+		var err error
+		if last && n%4 > 1 {
+			_, _, err = g.endTransaction(id, *p, n%4 == 2)
+		}
+		return err
+	})
+	if err == nil && last {
+		const each = openSteps * openBatches * openAtOnce / 4
+		var q api.Queue
+		g.queue(http.MethodGet, "/queues/topic-000000", "", &q)
+		check.Equal(g.t, [2]int64{q.Ready, q.Delayed}, [2]int64{each, 2 * each})
+	}
+	return err
+}
+
+func transactionID(n int) string { return fmt.Sprintf("transaction-%06d", n) }
+
+func (g *grown) initTransactions(n int) (id string, p record.Producer, err error) {
+	id = transactionID(n)
+	r := kmsg.NewPtrInitProducerIDRequest()
+	r.TransactionalID, r.TransactionTimeoutMillis, r.ProducerID, r.ProducerEpoch = &id, 900_000, -1, -1
+	resp, err := kafkaCall[*kmsg.InitProducerIDResponse](g, r)
+	if err != nil {
+		return id, p, err
+	}
+	return id, record.Producer{ID: resp.ProducerID, Epoch: resp.ProducerEpoch}, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// transact appends to a number of partitions.
+func (g *grown) transact(id string, p record.Producer, partitions int) error {
 	r := kmsg.NewPtrProduceRequest()
 	r.Acks, r.TimeoutMillis, r.TransactionID = -1, 20_000, &id
 	t := kmsg.NewProduceRequestTopic()
 	t.Topic, t.TopicID = "topic-000000", g.id("topic-000000")
-	for i := range transactionParts {
+	for i := range partitions {
 		part := kmsg.NewProduceRequestTopicPartition()
 		part.Partition = int32(i)
 		part.Records, _ = recordtest.Encode([]record.Record{{Value: []byte("x"), Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{Transactional: true, Producer: &p})
