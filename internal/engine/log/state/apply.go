@@ -96,6 +96,7 @@ func (s *State) applySeal(h *record.Head, recs []Record) error {
 	if err := s.checkSealRecords(h, recs); err != nil {
 		return err
 	}
+	s.slotTime = s.AppendTime         // a seal has none, and a snapshot knows that of the last slot only
 	s.Epochs = slices.Clone(s.Epochs) // a view may share the array
 	s.Epochs[len(s.Epochs)-1].Seal = h.Slot
 	s.Pos = Position{Epoch: h.NextEpoch}

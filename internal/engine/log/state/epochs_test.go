@@ -94,7 +94,7 @@ func TestEpochsWithDataStay(t *testing.T) {
 	}
 	verify(l, 1, 2, 3)
 	again := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(half)))(t)
-	other := &log{t, again}
+	other := &log{t: t, s: again}
 	verify(other, 1, 2, 3)
 	check.Equalf(t, string(state.EncodeSnapshot(l.s)), string(state.EncodeSnapshot(other.s)), "the fold from a snapshot gives another state")
 	l.must([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{1}, Offset: 3}})

@@ -53,7 +53,7 @@ func TestProducersAreBounded(t *testing.T) {
 	l.appends(1, state.ProducersMax-100, 100, 7)
 	must.Equalf(t, l.known(1), state.ProducersMax, "producers are known at the bound")
 	again := must.Get(state.DecodeSnapshot(state.EncodeSnapshot(l.s)))(t)
-	loaded := &log{t, again}
+	loaded := &log{t: t, s: again}
 	for _, l := range []*log{l, loaded} {
 		l.appends(1, state.ProducersMax, 1, 7)
 		// The eighth includes the new producer.
@@ -123,7 +123,7 @@ func TestProducersAreForgottenByRecord(t *testing.T) {
 	l.check(0, 7, false, nil)
 	l.check(1, 8, true, nil)
 	l.check(2, 9, true, nil)
-	loaded := &log{t, must.Get(state.DecodeSnapshot(state.EncodeSnapshot(l.s)))(t)}
+	loaded := &log{t: t, s: must.Get(state.DecodeSnapshot(state.EncodeSnapshot(l.s)))(t)}
 	for _, l := range []*log{l, loaded} {
 		l.must([]state.Record{{Kind: state.ProducersForget, Time: l.s.AppendTime + 1, Owner: ann}})
 		l.check(2, 9, false, nil)

@@ -18,12 +18,13 @@ var cluster = record.ID{0xc1}
 
 // log appends slots to a state.
 type log struct {
-	t testing.TB
-	s *state.State
+	t    testing.TB
+	s    *state.State
+	also *state.State // gets the same objects, if it is not nil
 }
 
 func newLog(t testing.TB) *log {
-	l := &log{t, state.Genesis(cluster, 0)}
+	l := &log{t: t, s: state.Genesis(cluster, 0)}
 	l.seal(1)
 	return l
 }
@@ -39,7 +40,14 @@ func (l *log) seal(nonce byte) {
 	l.t.Helper()
 	h := l.head(record.KindSeal)
 	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{nonce}
-	must.NoError(l.t, l.s.Apply(&h, nil, nil))
+	must.NoError(l.t, l.apply(&h, nil, nil))
+}
+
+func (l *log) apply(h *record.Head, recs []state.Record, index []record.IndexEntry) error {
+	if l.also != nil {
+		must.NoError(l.t, l.also.Apply(h, recs, index))
+	}
+	return l.s.Apply(h, recs, index)
 }
 
 func (l *log) data(recs []state.Record, index ...record.IndexEntry) error {
@@ -47,7 +55,7 @@ func (l *log) data(recs []state.Record, index ...record.IndexEntry) error {
 	for i := range index {
 		index[i].AppendTime = h.Time
 	}
-	return l.s.Apply(&h, recs, index)
+	return l.apply(&h, recs, index)
 }
 
 func (l *log) must(recs []state.Record, index ...record.IndexEntry) {
@@ -184,7 +192,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	b := state.EncodeSnapshot(s)
 	got := must.Get(state.DecodeSnapshot(b))(t)
 	must.Equalf(t, string(state.EncodeSnapshot(got)), string(b), "decoding gives another state")
-	h := (&log{t, got}).head(record.KindData)
+	h := (&log{t: t, s: got}).head(record.KindData)
 	must.NoErrorf(t, got.Apply(&h, nil, []record.IndexEntry{entry(1, 0, 6, 1)}), "the decoded state does not accept the next slot")
 }
 

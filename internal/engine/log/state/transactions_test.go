@@ -88,7 +88,7 @@ func (l *log) sealOrLose(src *sebtest.Source) {
 	for _, t := range l.s.Topics() {
 		loss.Next = append(loss.Next, state.LostOffsets{Topic: t.ID, Next: int64(src.Int(30))})
 	}
-	must.NoError(l.t, l.s.Apply(&h, []state.Record{{Kind: state.LossAccepted, Loss: loss}}, nil))
+	must.NoError(l.t, l.apply(&h, []state.Record{{Kind: state.LossAccepted, Loss: loss}}, nil))
 }
 
 // transactionsOf is the transactions of a state as a text.
