@@ -31,7 +31,7 @@ type Queue struct {
 	Retry   int64 `json:"retry"`   // Messages that wait for their next try.
 	Dying   int64 `json:"dying"`   // Messages on their way to the dead-letter queue.
 	Dead    int64 `json:"dead"`    // Messages in its dead-letter queue that are not done.
-	Sent    int64 `json:"sent"`    // Messages that were ever sent.
+	Sent    int64 `json:"sent"`    // Messages that were ever sent, also those of aborted transactions, and one for each end of a transaction.
 	// When the oldest message that is not done was stored; absent: all are done.
 	OldestAt time.Time `json:"oldest_at,omitzero"`
 	// Its age by log time.

@@ -56,5 +56,5 @@ func (x *Transactor) End(t testing.TB, commit bool) {
 	x.next = map[string]map[int]int32{}
 }
 
-// Through lets the producer go on with another broker, as after a takeover.
+// Through makes the producer continue with another broker, as after a takeover.
 func (x *Transactor) Through(b transactional) { x.b = b }

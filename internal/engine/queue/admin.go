@@ -35,7 +35,7 @@ type Info struct {
 	Retrying int64     // waiting for their next try
 	Dying    int64     // on their way to the dead-letter queue
 	Dead     int64     // not done, in the dead-letter queue
-	Sent     int64     // ever
+	Sent     int64     // ever, with those of aborted transactions and the markers
 	Oldest   time.Time // when the oldest message that is not done was stored; zero: none
 	Bytes    int64
 

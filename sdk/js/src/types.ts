@@ -584,7 +584,7 @@ export interface Queue {
   ready: number;
   /** Messages that wait for their next try. */
   retry: number;
-  /** Messages that were ever sent. */
+  /** Messages that were ever sent, also those of aborted transactions, and one for each end of a transaction. */
   sent: number;
   /** The settings that were given. */
   settings: { [name: string]: string };

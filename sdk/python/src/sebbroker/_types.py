@@ -544,7 +544,7 @@ class _Queue(TypedDict):
     ready: int
     # Messages that wait for their next try.
     retry: int
-    # Messages that were ever sent.
+    # Messages that were ever sent, also those of aborted transactions, and one for each end of a transaction.
     sent: int
     # The settings that were given.
     settings: dict[str, str]
