@@ -40,7 +40,7 @@ type visible struct {
 
 // visibleIn returns what a want returns of a partition, without the aborted transactions.
 func visibleIn(part *state.Partition, i Isolation) visible {
-	v := visible{end: i.end(part), markers: i <= NotAborted}
+	v := visible{end: i.end(part), markers: i != RawCommitted && i != Raw}
 	v.from = v.end
 	if v.markers && part.Transactional > 0 {
 		v.from = min(v.end, part.Transactional-1)

@@ -92,7 +92,7 @@ type live struct {
 // ref returns the queue's topic.
 func (l *live) ref() *broker.TopicRef { return l.topic.Load() }
 
-// at is where the messages of a partition are. Which of them are committed the state of the queue says.
+// at is where the messages of a partition are. The state of the queue says which of them are committed.
 func (l *live) at(p uint32) broker.Lookup { return messagesOf(l.ref(), p) }
 
 func messagesOf(topic *broker.TopicRef, p uint32) broker.Lookup {

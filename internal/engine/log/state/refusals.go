@@ -143,8 +143,11 @@ type StateFullError struct {
 
 func (e *StateFullError) Error() string {
 	advice := "delete topics or groups, or"
-	if e.Ranges {
+	switch {
+	case e.Ranges:
 		advice = "wait until commit objects are merged, or"
+	case e.Held.Queues > e.Max/2:
+		advice = "wait until delayed, retried and uncommitted messages of queues are done, or"
 	}
 	return fmt.Sprintf("the state is full: topics, partitions, groups and producers take %s, object ranges %s and queues %s of %s: %s start with --memory-limit %dMiB",
 		budget.Text(e.Held.Tables), budget.Text(e.Held.Ranges), budget.Text(e.Held.Queues), budget.Text(e.Max), advice, e.limit()>>20)

@@ -255,8 +255,9 @@ func TestTransactionsInAQueue(t *testing.T) {
 	id := state.PartitionID{Topic: record.ID{1}}
 	c := l.s.Catalog()
 	c.Room = state.Room{Max: 100, Queues: 76}
-	_, full := errors.AsType[*state.StateFullError](c.RefusesPart(0, id, 0))
-	check.Equal(t, full, true)
+	full, _ := errors.AsType[*state.StateFullError](c.RefusesPart(0, id, 0))
+	must.Equal(t, full != nil, true)
+	check.Contains(t, full.Error(), "wait until delayed, retried and uncommitted messages of queues are done")
 	check.ErrorIs(t, c.RefusesPart(0, state.PartitionID{Topic: record.ID{9}}, 0), state.ErrUnknownTopic)
 
 	forged := state.Record{Kind: state.QueueUpdate, Topic: record.ID{1}, Queue: &state.QueueChange{Runs: []state.QueueRun{{Span: 1, State: open}}}}
