@@ -27,7 +27,7 @@ type Queue struct {
 	// Messages for a worker. With `key-mode`, some wait until another message of their key is done.
 	Ready   int64 `json:"ready"`
 	Leased  int64 `json:"leased"`  // Messages that workers have.
-	Delayed int64 `json:"delayed"` // Messages that were sent with a delay, before their time, and those of open transactions.
+	Delayed int64 `json:"delayed"` // Messages that were sent with a delay, before their time, and those that wait for the end of a transaction.
 	Retry   int64 `json:"retry"`   // Messages that wait for their next try.
 	Dying   int64 `json:"dying"`   // Messages on their way to the dead-letter queue.
 	Dead    int64 `json:"dead"`    // Messages in its dead-letter queue that are not done.

@@ -109,7 +109,7 @@ const readyMax = 1000
 // behind it was stored later.
 func (i *Info) readySince(q *state.Queue, at *state.Partition, now int64, held func(offset int64) bool) {
 	looked := 0
-	for run := range q.Ready(at.Start, at.Next, now) {
+	for run := range q.Ready(at.Start, reach(&i.Effective, at), now) {
 		first := run.Base
 		for first < run.End() && held(first) {
 			first++
@@ -139,6 +139,9 @@ func (i *Info) add(q *state.Queue, at *state.Partition, now int64) (left int64) 
 	i.Bytes += at.Bytes
 	i.InFlight += n.Leased
 	i.Delayed += n.Delayed + n.Uncommitted
+	for r := range q.Ready(reach(&i.Effective, at), at.Next, now) {
+		i.Delayed += r.Span
+	}
 	i.Retrying += n.Trying
 	if left > 0 {
 		earlier(&i.Oldest, at, from)

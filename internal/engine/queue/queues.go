@@ -327,6 +327,15 @@ func (m *Queues) serve(l *live, now int64) (next int64) {
 	return next
 }
 
+// reach is the end of the messages of a partition that workers may get before open transactions end: an uncommitted one
+// comes before newer ones of its key.
+func reach(s *state.QueueSettings, p *state.Partition) int64 {
+	if s.KeyMode == state.KeyOrder {
+		return p.LastStable()
+	}
+	return p.Next
+}
+
 // look makes messages of the log known to the core. With grown, the log may have more of them.
 func (m *Queues) look(l *live, now int64, grown bool) {
 	for p := range l.proposed {
@@ -337,10 +346,7 @@ func (m *Queues) look(l *live, now int64, grown bool) {
 		var seek []state.QueueRun
 		m.b.ReadQueue(l.ref().ID, p, func(q *state.Queue, at *state.Partition) {
 			l.core.Released(p, at.Open)
-			next := at.Next
-			if l.core.Settings.KeyMode == state.KeyOrder {
-				next = at.LastStable()
-			}
+			next := reach(&l.core.Settings, at)
 			if l.core.Extended(p, next); l.core.Wants(now, p) {
 				seek = l.core.Look(now, p, q, at.Start, next)
 			}

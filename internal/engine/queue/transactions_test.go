@@ -64,18 +64,20 @@ func TestTransactions(t *testing.T) {
 			x.Send(t, "q", 0, keyed("k", "x3"))
 			f.send("q", queue.Message{Value: []byte("after"), Key: []byte("k")})
 
-			early, late := "before between after", ""
+			early, late, delayed := "before between after", "", int64(4)
 			if mode == state.KeyOrder {
-				early, late = "before", "between after"
+				early, late, delayed = "before", "between after", 6
 			}
 			check.Equal(t, f.worked("q"), early)
 			i := f.info("q")
-			check.Equal(t, i.Delayed, 4)
+			check.Equal(t, i.Delayed, delayed)
+			check.Equal(t, i.Ready, 0)
+			check.Equal(t, i.OldestReady.IsZero(), true)
 			check.Equal(t, i.Left(), int64(4+len(strings.Fields(late))))
 
 			y.End(t, false)
 			check.Equalf(t, f.worked("q"), "", "after an abort within another transaction")
-			check.Equal(t, f.info("q").Delayed, 3)
+			check.Equal(t, f.info("q").Delayed, delayed-1)
 			y.Send(t, "q", 0, keyed("m", "y2"))
 			check.Equal(t, f.worked("q"), "")
 			y.End(t, true)

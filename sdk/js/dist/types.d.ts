@@ -527,7 +527,7 @@ export interface Queue {
     bytes: number;
     /** Messages in its dead-letter queue that are not done. */
     dead: number;
-    /** Messages that were sent with a delay, before their time, and those of open transactions. */
+    /** Messages that were sent with a delay, before their time, and those that wait for the end of a transaction. */
     delayed: number;
     /** Messages on their way to the dead-letter queue. */
     dying: number;

@@ -529,7 +529,7 @@ class _Queue(TypedDict):
     bytes: int
     # Messages in its dead-letter queue that are not done.
     dead: int
-    # Messages that were sent with a delay, before their time, and those of open transactions.
+    # Messages that were sent with a delay, before their time, and those that wait for the end of a transaction.
     delayed: int
     # Messages on their way to the dead-letter queue.
     dying: int
