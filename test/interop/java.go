@@ -15,6 +15,9 @@ import (
 // JavaVersion is the version of the tools and of the client that most tests use.
 const JavaVersion = "4.3.1"
 
+// newestJava is a newer version of the client.
+const newestJava = "4.4.0"
+
 // copyGoal is the Maven plugin that downloads the dependencies of a pom.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 

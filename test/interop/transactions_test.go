@@ -25,7 +25,7 @@ import (
 
 // TestJavaTransactions commits and aborts transactions with a Java client of each version of
 // transactions: commit, abort, neither with records, two topics, offsets, a fenced producer and a
-// timeout. Readers of committed records see exactly these.
+// timeout. Readers of committed records see exactly these. The newest client runs with the other interop tests.
 func TestJavaTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: starts Java and a broker")
@@ -35,9 +35,12 @@ func TestJavaTransactions(t *testing.T) {
 	}
 	b := testenv.ServeInterop(t)
 	config := settingsAs(t, b, login{"seb", testenv.InteropKey, "PLAIN"})
-	for _, c := range []struct{ version, of string }{{JavaVersion, "2"}, {"2.8.2", "1"}} {
+	for _, c := range []struct{ version, of string }{{JavaVersion, "2"}, {"2.8.2", "1"}, {newestJava, "2"}} {
 		t.Run(c.version, func(t *testing.T) {
 			t.Parallel()
+			if c.version == newestJava {
+				testenv.InteropWanted(t)
+			}
 			path := must.Get(JavaClients(t.Context(), c.version))(t)
 			dir := t.TempDir()
 			must.NoError(t, compile(t, path, dir, "transactions"))

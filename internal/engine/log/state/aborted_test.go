@@ -102,3 +102,20 @@ func BenchmarkStaged(b *testing.B) {
 		})
 	}
 }
+
+// TestSizeOfAborted: an aborted transaction takes at most 20 bytes of a snapshot.
+func TestSizeOfAborted(t *testing.T) {
+	const transactions = 10_000
+	size := func(kind state.TransactionKind) int {
+		ids := []string{"a", "b", "c"}
+		l := newTxLog(t, ids...)
+		for i := range transactions {
+			l.send(ids[i%len(ids)], 0)
+			l.end(kind, ids[i%len(ids)])
+		}
+		return len(state.EncodeMessage(l.s.View()))
+	}
+	each := float64(size(state.TransactionAbort)-size(state.TransactionCommit)) / transactions
+	t.Logf("%.1f bytes", each)
+	must.Equal(t, each > 0 && each <= 20, true)
+}
