@@ -226,7 +226,7 @@ func makeQueues(t *testing.T) {
 	m.finish("queues")
 }
 
-// makeTransactions makes a bucket with committed, aborted and open transactions, and offsets of groups in them, in a
+// makeTransactions makes a bucket with committed, aborted and open transactions, and messages of a queue in them, in a
 // snapshot and in later commit objects.
 func makeTransactions(t *testing.T) {
 	m := &maker{t: t, program: *generate, bucket: filepath.Join(t.TempDir(), "bucket"), data: t.TempDir(), rounds: 2}
@@ -237,6 +237,7 @@ func makeTransactions(t *testing.T) {
 	} {
 		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
 	}
+	m.must("PUT", "/queues/jobs", `{}`, "Content-Type", "application/json")
 	clients := map[string]*kgo.Client{}
 	for _, id := range []string{"first", "second", "open"} {
 		c := must.Get(kgo.NewClient(kgo.SeedBrokers(m.kafka), kgo.SASL(plain.Auth{User: "u", Pass: apiKey}.AsMechanism()),
@@ -249,7 +250,7 @@ func makeTransactions(t *testing.T) {
 		must.NoError(t, c.BeginTransaction())
 		for i := range 3 {
 			for _, r := range []*kgo.Record{
-				{Topic: "plain"}, {Topic: "several", Partition: int32(i)}, {Topic: "stamped"}, {Topic: "compacted", Key: fmt.Appendf(nil, "k%d", i)},
+				{Topic: "plain"}, {Topic: "several", Partition: int32(i)}, {Topic: "stamped"}, {Topic: "compacted", Key: fmt.Appendf(nil, "k%d", i)}, {Topic: "jobs"},
 			} {
 				if id == "open" && r.Topic == "plain" {
 					continue // the tests append to it, and read that
