@@ -85,9 +85,10 @@ func Open(ctx context.Context, o objstore.S3Options) (*Store, error) {
 }
 
 // newHTTPClient returns a client that follows no redirects (they mean a wrong region) and does not
-// decompress.
+// decompress. No budget counts the buffers of its connections, which last for a minute after a burst of
+// requests. They are as long as a record of TLS; larger parts of a body do not go through them.
 func newHTTPClient() *http.Client {
-	const connections, bufferBytes = 64, 64 << 10
+	const connections, bufferBytes = 64, 16 << 10
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
