@@ -82,7 +82,9 @@ func TestUpgradeCommand(t *testing.T) {
 	must.Get(forged.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))))(t)
 	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}
 	b := p.serve(append(flags, "--hold-upgrade")...)
-	check.Containsf(t, b.err.String(), `"format level held" level=1 highest=`+highest, "held")
+	sebtest.Eventually(t, "the level is held", func() bool { // a line of another goroutine than that of "serving"
+		return strings.Contains(b.err.String(), `"format level held" level=1 highest=`+highest)
+	})
 	if got := p.must("upgrade"); !strings.Contains(got, "at format level 1;") || !strings.Contains(got, "no write raises it") {
 		t.Errorf("held: %s", got)
 	}
