@@ -48,7 +48,9 @@ func (c *call) endTxn(ctx context.Context, r *kmsg.EndTxnRequest) (resp *kmsg.En
 		return resp, true
 	}
 	next, err := c.b.EndTransaction(ctx, broker.EndTransaction{ID: r.TransactionalID, Producer: p, Commit: r.Commit, Next: !first})
-	if current && !first && errors.Is(err, state.ErrTransactionState) && c.isBegun(x) { // added partitions, but no records
+	if current && !first && errors.Is(err, state.ErrTransactionState) && c.isBegun(x) {
+		// The client has added partitions, but sent no records, so the log has nothing to commit. An abort gives the
+		// client its next epoch.
 		next, err = c.b.EndTransaction(ctx, broker.EndTransaction{ID: r.TransactionalID, Producer: p, Next: true})
 	}
 	if current {

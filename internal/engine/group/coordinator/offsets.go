@@ -19,58 +19,55 @@ import (
 func (c *Coordinator) Commit(caller *group.Caller, check *access.Check, commits []broker.OffsetCommit) (wait func(ctx context.Context) ([]error, group.Code)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	code := c.leadLocked()
-	var admitted uint64
-	if code == group.OK {
-		admitted, code = c.core.Begin(c.now(), caller)
-	}
+	admitted, code := c.admitCallerLocked(caller)
 	if code != group.OK {
 		return func(context.Context) ([]error, group.Code) { return nil, code }
 	}
 	ticket := c.queueLocked(caller.Group, admitted, commits, check)
-	return func(ctx context.Context) ([]error, group.Code) {
-		late := time.NewTimer(c.o.CommitTimeout)
-		defer late.Stop()
-		select {
-		case <-ticket.Done():
-			return ticket.Wait(ctx), group.OK
-		case <-ctx.Done():
-		case <-late.C:
-		}
-		return nil, group.RequestTimedOut
-	}
+	return c.outcome(ticket.Done(), ticket.Wait)
 }
 
-// Stage admits offsets that a transaction commits, by the group's rules for the caller, and adds them to the
-// transaction. It is Commit otherwise. caller.Transactional must be set; s.Epoch is. s is read until the outcome is known.
+// Stage is Commit for offsets that a transaction commits: it adds them to the transaction. caller.Transactional must be
+// set. Stage sets s.Epoch, and s must not be changed before the outcome is known.
 func (c *Coordinator) Stage(caller *group.Caller, check *access.Check, s *broker.StageOffsets) (wait func(ctx context.Context) ([]error, group.Code)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	code := c.leadLocked()
-	var admitted uint64
-	if code == group.OK {
-		admitted, code = c.core.Begin(c.now(), caller)
-	}
+	admitted, code := c.admitCallerLocked(caller)
 	if code != group.OK {
 		return func(context.Context) ([]error, group.Code) { return nil, code }
 	}
 	c.countLocked()
-	core, staged := c.core, make(chan []error, 1)
+	core, done := c.core, make(chan struct{})
+	var errs []error
 	s.Epoch = c.epoch
 	c.staging[s] = struct{}{}
 	c.done.Go(func() {
-		staged <- c.b.StageOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), *s)
+		errs = c.b.StageOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), *s)
+		close(done)
 		c.mu.Lock()
 		delete(c.staging, s)
 		c.mu.Unlock()
 		c.endCommit(core, s.Group, admitted)
 	})
+	return c.outcome(done, func(context.Context) []error { return errs })
+}
+
+// admitCallerLocked admits a commit of offsets by the group's rules.
+func (c *Coordinator) admitCallerLocked(caller *group.Caller) (admitted uint64, code group.Code) {
+	if code = c.leadLocked(); code != group.OK {
+		return 0, code
+	}
+	return c.core.Begin(c.now(), caller)
+}
+
+// outcome returns a function that waits for the outcome of a commit, as Commit describes.
+func (c *Coordinator) outcome(done <-chan struct{}, errs func(context.Context) []error) func(ctx context.Context) ([]error, group.Code) {
 	return func(ctx context.Context) ([]error, group.Code) {
 		late := time.NewTimer(c.o.CommitTimeout)
 		defer late.Stop()
 		select {
-		case errs := <-staged:
-			return errs, group.OK
+		case <-done:
+			return errs(ctx), group.OK
 		case <-ctx.Done():
 		case <-late.C:
 		}
