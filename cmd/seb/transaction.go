@@ -45,8 +45,9 @@ func spanOf(seconds float64) string {
 func newTransactionDescribe(r *remote) *cobra.Command {
 	return newShow(r, &cobra.Command{
 		Use: "describe ID", Short: "Show the producer of a transactional ID, and the partitions of its open transaction",
-		Long: `Shows the producer of a transactional ID, and its transaction. While one is open, consumers, triggers, webhooks and queues
-wait at STABLE, the last stable offset, in each of its partitions. FIRST is the offset of its first record there.`,
+		Long: `Shows the producer of a transactional ID, and its transaction. While one is open, consumers, triggers,
+webhooks and ordered queues wait at STABLE, the last stable offset, in each of its partitions. FIRST is the
+offset of its first record there.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: r.transactionIDs(),
 	}, func(ctx context.Context, c *client.Client, args []string) (client.Transaction, error) {
 		return c.Transaction(ctx, args[0])

@@ -134,7 +134,7 @@ func (a *API) postTransactionAbort(w http.ResponseWriter, r *http.Request, by *c
 }
 
 // openTransactions describes the open transactions; nil without one. It warns of one that is open for long, because
-// readers, triggers, webhooks and queues wait for it.
+// readers, triggers, webhooks and ordered queues wait for it.
 func (a *API) openTransactions(by *caller, warn func(format string, args ...any)) *api.TransactionsStatus {
 	n, oldest := a.b.OpenTransactions(func(id string) bool { return by.Allow(access.Describe, access.TransactionalID, id) })
 	if n == 0 {
@@ -145,7 +145,7 @@ func (a *API) openTransactions(by *caller, warn func(format string, args ...any)
 		if len(oldest.Parts) == 1 {
 			partitions = "partition"
 		}
-		warn("the transaction of %s has been open for %v: readers, triggers, webhooks and queues wait for it in %d %s; see it with seb transaction describe, "+
+		warn("the transaction of %s has been open for %v: readers, triggers, webhooks and ordered queues wait for it in %d %s; see it with seb transaction describe, "+
 			"end it with seb transaction abort, or wait until its timeout of %v", problem.Quote(oldest.ID), oldest.Age.Round(time.Second), len(oldest.Parts), partitions, oldest.Timeout)
 	}
 	return &api.TransactionsStatus{Open: n, OldestID: oldest.ID, OldestSeconds: oldest.Age.Seconds(), Partitions: len(oldest.Parts)}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -86,17 +87,9 @@ func (c *call) writeMarker(ctx context.Context, m *kmsg.WriteTxnMarkersRequestMa
 
 // holds reports whether a transaction has batches in a partition of a request.
 func holds(t *broker.TransactionInfo, m *kmsg.WriteTxnMarkersRequestMarker) bool {
-	for _, p := range t.Parts {
-		for i := range m.Topics {
-			if m.Topics[i].Topic != p.Topic {
-				continue
-			}
-			for _, n := range m.Topics[i].Partitions {
-				if n == p.Partition {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Parts, func(p broker.TransactionPart) bool {
+		return slices.ContainsFunc(m.Topics, func(named kmsg.WriteTxnMarkersRequestMarkerTopic) bool {
+			return named.Topic == p.Topic && slices.Contains(named.Partitions, p.Partition)
+		})
+	})
 }

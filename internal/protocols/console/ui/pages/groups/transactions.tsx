@@ -17,7 +17,7 @@ export function Transactions() {
   return <>
     <Failure error={list.error} />
     {!!list.data?.length && <Card title="Open transactions">
-      <p>Consumers, triggers, webhooks and queues wait for them. The broker aborts each after its timeout.</p>
+      <p>Consumers, triggers, webhooks and ordered queues wait for them. The broker aborts each after its timeout.</p>
       <Table caption="Open transactions" rows={list.data} keyOf={t => t.transactional_id} columns={[
         { name: "Transactional ID", cell: t => <bdi>{t.transactional_id}</bdi> },
         { name: "Age", cell: t => seconds(t.age_seconds), num: true },
